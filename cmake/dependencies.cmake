@@ -1,0 +1,11 @@
+# Every library from outside, one line each. docs/dependencies.md says why each is here.
+find_package(Threads REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(dnnl 2.6 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+if(TESSERA_BUILD_TESTS)
+  find_package(GTest 1.12 REQUIRED)
+endif()

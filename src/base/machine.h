@@ -1,0 +1,20 @@
+// What this process may use of the machine: CPUs and memory.
+#pragma once
+
+#include <cstddef>
+
+namespace tessera {
+
+// CPUs in the affinity mask, bounded by the cgroup CPU quota (v1 or v2), at least 1.
+int available_cpus();
+
+// Bytes that can still be allocated without swapping: the kernel's MemAvailable, bounded by what the
+// cgroup leaves.
+std::size_t available_memory_bytes();
+
+// Resident memory of this process now, and its highest value since the last reset_peak_resident().
+std::size_t resident_bytes();
+std::size_t peak_resident_bytes();
+void reset_peak_resident();  // where the kernel refuses, the peak stays that of the whole run
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+#include "base/thread_pool.h"
+
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "base/fail.h"
+
+namespace tessera {
+
+namespace {
+
+// About 20 us of spinning: longer than the gap between two operators of one step, shorter than a time
+// slice, so that a machine that is shared loses little.
+constexpr int kSpins = 4000;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// Waits until value differs from old.
+template <typename T>
+void wait_while_equal(const std::atomic<T>& value, T old) {
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads) {
+  if (n_threads < 1) {
+    fail(ErrorCode::kInvalidArgument, "the thread count must be at least 1, not {}", n_threads);
+  }
+  for (int worker = 1; worker < n_threads; ++worker) {
+    threads_.emplace_back([this, worker] { work(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::enter(int worker) {
+  try {
+    region_(context_, worker);
+  } catch (...) {  // handed to the caller of run(): nothing is hidden
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+void ThreadPool::work(int worker) {
+  std::uint32_t seen = 0;
+  for (;;) {
+    wait_while_equal(generation_, seen);
+    ++seen;
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    enter(worker);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+void ThreadPool::run_region(Region region, void* context) {
+  region_ = region;
+  context_ = context;
+  running_.store(n_threads_ - 1, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  enter(0);
+  for (int left = running_.load(std::memory_order_acquire); left != 0;
+       left = running_.load(std::memory_order_acquire)) {
+    wait_while_equal(running_, left);
+  }
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+// A fixed set of threads that run short parallel regions.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace tessera {
+
+// run() wakes every worker, takes part as worker 0, and returns when all are done. Waiting threads spin
+// for a bounded time and then sleep. One region at a time; run() is not re-entrant. The first exception
+// thrown in a region is rethrown by run() after all workers have left it.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int n_threads);  // 1 or more; throws Error(kInvalidArgument)
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return n_threads_; }
+
+  // body(worker) once on each worker, worker in [0, size()).
+  template <typename Body>
+  void run(Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    run_region([](void* context, int worker) { (*static_cast<Plain*>(context))(worker); },
+               const_cast<void*>(static_cast<const void*>(&body)));
+  }
+
+  // body(task, worker) once for each task in [0, n_tasks), in no fixed order: results must not depend
+  // on which worker runs a task.
+  template <typename Body>
+  void parallel_for(std::int64_t n_tasks, Body&& body) {
+    if (n_tasks <= 0) return;
+    if (n_tasks == 1 || n_threads_ == 1) {
+      for (std::int64_t task = 0; task < n_tasks; ++task) body(task, 0);
+      return;
+    }
+    std::atomic<std::int64_t> next{0};
+    run([&](int worker) {
+      for (std::int64_t task = next++; task < n_tasks; task = next++) body(task, worker);
+    });
+  }
+
+ private:
+  using Region = void (*)(void* context, int worker);
+
+  void run_region(Region region, void* context);
+  void work(int worker);
+  void enter(int worker);  // runs the current region, keeping its exception
+
+  const int n_threads_;
+  Region region_ = nullptr;
+  void* context_ = nullptr;
+  std::atomic<std::uint32_t> generation_{0};  // a new value starts a region
+  std::atomic<int> running_{0};               // workers still inside it
+  std::atomic<bool> stopping_{false};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tessera

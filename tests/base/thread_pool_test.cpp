@@ -1,0 +1,64 @@
+#include "base/thread_pool.h"
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tessera/error.h>
+
+namespace tessera {
+namespace {
+
+TEST(ThreadPool, RunsEachWorkerOnce) {
+  for (int n_threads : {1, 2, 3, 8}) {
+    ThreadPool pool(n_threads);
+    for (int round = 0; round < 200; ++round) {
+      std::vector<int> visits(n_threads, 0);
+      pool.run([&](int worker) { ++visits[worker]; });
+      EXPECT_EQ(visits, std::vector<int>(n_threads, 1));
+    }
+  }
+}
+
+TEST(ThreadPool, RunsEachTaskOnce) {
+  for (int n_threads : {1, 2, 3}) {
+    ThreadPool pool(n_threads);
+    for (std::int64_t n_tasks : {0, 1, 2, 3, 100}) {
+      std::vector<std::atomic<int>> visits(n_tasks);
+      pool.parallel_for(n_tasks, [&](std::int64_t task, int worker) {
+        EXPECT_LT(worker, n_threads);
+        ++visits[task];
+      });
+      for (const auto& count : visits) EXPECT_EQ(count, 1);
+    }
+  }
+}
+
+TEST(ThreadPool, RethrowsWhatATaskThrowsAndStaysUsable) {
+  ThreadPool pool(2);
+  EXPECT_THROW(pool.parallel_for(10,
+                                 [](std::int64_t task, int) {
+                                   if (task == 7) throw std::runtime_error("task 7");
+                                 }),
+               std::runtime_error);
+  std::atomic<int> sum{0};
+  pool.parallel_for(10, [&](std::int64_t task, int) { sum += static_cast<int>(task); });
+  EXPECT_EQ(sum, 45);
+}
+
+TEST(ThreadPool, WakesWorkersThatWentToSleep) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::atomic<int> visits{0};
+    pool.run([&](int) { ++visits; });
+    EXPECT_EQ(visits, 3);
+  }
+}
+
+TEST(ThreadPool, RefusesAnEmptyPool) { EXPECT_THROW(ThreadPool(0), Error); }
+
+}  // namespace
+}  // namespace tessera
