@@ -23,6 +23,7 @@ enum class ErrorCode {
   kBadTemplate,
   kOutOfMemory,      // the budget was computed and does not fit; nothing was allocated
   kContextOverflow,  // more tokens than the context holds
+  kNotFinite,        // a computation gave NaN or infinity
 };
 
 // A stable name such as "missing-tensor".

@@ -1,0 +1,92 @@
+// A model, its tokenizer and its chat template, ready to answer.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tessera/dtype.h>
+#include <tessera/error.h>
+#include <tessera/generation.h>
+
+namespace tessera {
+
+struct LoadOptions {
+  std::optional<DType> dtype;  // of the weights in memory; default: that of the files
+  int threads = 0;             // 0: the CPUs this process may use
+  // Called while weights are read, from one thread at a time, with bytes_done rising to bytes_total.
+  std::function<void(std::size_t bytes_done, std::size_t bytes_total)> progress;
+};
+
+struct Message {
+  std::string role;  // "system", "user" or "assistant"
+  std::string content;
+};
+
+// Logits of every position of one sequence; hidden states on request.
+struct Logits {
+  std::int64_t n_tokens = 0;
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::vector<float> logits;               // [n_tokens, vocab_size]
+  std::vector<std::vector<float>> hidden;  // per layer [n_tokens, hidden_size]: the state after it
+};
+
+// Functions throw Error. One call at a time.
+class LanguageModel {
+ public:
+  // Opens a Hugging Face folder: config.json, safetensors weights, tokenizer.json, and where they
+  // exist tokenizer_config.json, generation_config.json and chat_template.jinja.
+  static LanguageModel load(const std::filesystem::path& folder, const LoadOptions& options = {});
+
+  // The same without a tokenizer: only generate_ids() and logits() may be called.
+  static LanguageModel load_without_tokenizer(const std::filesystem::path& folder,
+                                              const LoadOptions& options = {});
+  ~LanguageModel();
+  LanguageModel(LanguageModel&&) noexcept;
+  LanguageModel& operator=(LanguageModel&&) noexcept;
+
+  DType dtype() const;
+  int threads() const;
+  std::int64_t vocab_size() const;
+  std::int64_t max_context() const;  // positions of the model
+  double tokenizer_load_s() const;
+  double model_load_s() const;
+
+  // What generation_config.json asks for; temperature 0.7 where it is silent about sampling, and greedy
+  // where it says do_sample false.
+  SamplingOptions default_sampling() const;
+
+  // Token ids of a prompt, with exactly one beginning-of-sequence token where the tokenizer has one.
+  // chat renders the chat template up to where the assistant's answer starts. Text that looks like a
+  // control token ("<｜end▁of▁sentence｜>") stays plain text unless parse_special is set.
+  std::vector<std::int32_t> text_prompt(std::string_view text, bool parse_special = false) const;
+  std::vector<std::int32_t> chat_prompt(std::span<const Message> messages,
+                                        bool parse_special = false) const;
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const;
+
+  // Completes every prompt, all together as one batch.
+  GenerationResult generate_ids(std::span<const std::vector<std::int32_t>> prompts,
+                                const GenerationOptions& options);
+
+  // One answer to one conversation, the short way.
+  Completion chat(std::span<const Message> messages, const GenerationOptions& options = {});
+
+  Logits logits(std::span<const std::int32_t> ids, bool with_hidden = false);
+
+ private:
+  struct Impl;
+  explicit LanguageModel(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// "0.1.0".
+std::string_view version();
+
+}  // namespace tessera

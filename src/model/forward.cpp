@@ -1,0 +1,282 @@
+#include "model/forward.h"
+
+#include <algorithm>
+
+#include "base/convert.h"
+#include "base/fail.h"
+#include "ops/matmul/matmul.h"
+#include "ops/mla_attention/mla_attention.h"
+#include "ops/moe/moe.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/router/router.h"
+
+namespace tessera {
+
+namespace {
+
+// The norms inside attention have this epsilon whatever the config says, in DeepSeek's own code too.
+constexpr float kLatentNormEps = 1e-6f;
+
+void add(const ops::ConstRows& x, const ops::Rows& to) {
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    for (std::size_t i = 0; i < x.row(r).size(); ++i) to.row(r)[i] += x.row(r)[i];
+  }
+}
+
+void add_bias(const ops::Weight& bias, const ops::Rows& to) {
+  if (!bias.empty()) add({bias.floats(), to.rows, to.columns, 0}, to);
+}
+
+std::int64_t count_tokens(std::span<const Segment> segments) {
+  std::int64_t n = 0;
+  for (const Segment& s : segments) n += std::ssize(s.tokens);
+  return n;
+}
+
+// Checks everything that can be wrong, then makes room for all segments or for none.
+void extend_all(std::span<const Segment> segments, const ModelConfig& config, KvCache& cache) {
+  std::int64_t pages = 0;
+  for (const Segment& s : segments) {
+    for (std::int32_t token : s.tokens) {
+      if (token < 0 || token >= config.vocab_size) {
+        fail(ErrorCode::kInvalidArgument, "token id {} is outside the vocabulary of {}", token,
+             config.vocab_size);
+      }
+    }
+    const std::int64_t length = cache.length(s.sequence) + std::ssize(s.tokens);
+    if (length > config.max_positions) {
+      fail(ErrorCode::kContextOverflow,
+           "a sequence of {} tokens is longer than the {} positions of the model; shorten the prompt",
+           length, config.max_positions);
+    }
+    pages += cache.pages_to_extend(s.sequence, std::ssize(s.tokens));
+  }
+  if (pages > cache.free_pages()) {
+    fail(ErrorCode::kContextOverflow,
+         "the KV cache is full: the step needs {} more tokens and {} are free; use a larger --context",
+         pages * KvCache::kPageTokens, cache.free_pages() * KvCache::kPageTokens);
+  }
+  for (const Segment& s : segments) cache.extend(s.sequence, std::ssize(s.tokens));
+}
+
+}  // namespace
+
+// T tokens; every array is fp32.
+struct ForwardPass::Activations {
+  ops::Rows x;            // [T, hidden]: the residual stream
+  ops::Rows normed;       // [T, hidden]
+  ops::Rows branch;       // [T, hidden]: what a layer adds to the stream
+  ops::Rows cos, sin;     // [T, rope / 2]
+  ops::Rows q_a;          // [T, q_lora_rank]
+  ops::Rows q;            // [T, heads * (nope + rope)]
+  ops::Rows latent;       // [T, kv_lora_rank + rope]
+  ops::Rows absorbed;     // [T, heads * (kv_lora_rank + rope)]: the query in the space of the cache
+  ops::Rows attended;     // [T, heads * kv_lora_rank]
+  ops::Rows values;       // [T, heads * v]
+  ops::Rows scores;       // [T, experts]
+  ops::Rows selected;     // [logit rows, hidden]
+  ops::Rows logits;       // [logit rows, vocab]
+};
+
+ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
+                         ops::Executor& executor)
+    : config_(config),
+      weights_(weights),
+      executor_(executor),
+      frequencies_(config.rope),
+      attention_scale_(static_cast<float>(
+          ops::attention_scale(config.rope, config.qk_nope_dim + config.qk_rope_dim))) {}
+
+ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_t n_logits) {
+  const ModelConfig& c = config_;
+  Activations a;
+  struct Array {
+    ops::Rows* rows;
+    std::int64_t n_rows, columns;
+  };
+  const Array arrays[] = {
+      {&a.x, n_tokens, c.hidden_size},
+      {&a.normed, n_tokens, c.hidden_size},
+      {&a.branch, n_tokens, c.hidden_size},
+      {&a.cos, n_tokens, c.qk_rope_dim / 2},
+      {&a.sin, n_tokens, c.qk_rope_dim / 2},
+      {&a.q_a, n_tokens, c.q_lora_rank.value_or(0)},
+      {&a.q, n_tokens, c.n_heads * (c.qk_nope_dim + c.qk_rope_dim)},
+      {&a.latent, n_tokens, c.kv_lora_rank + c.qk_rope_dim},
+      {&a.absorbed, n_tokens, c.n_heads * (c.kv_lora_rank + c.qk_rope_dim)},
+      {&a.attended, n_tokens, c.n_heads * c.kv_lora_rank},
+      {&a.values, n_tokens, c.n_heads * c.v_dim},
+      {&a.scores, n_tokens, c.n_routed_experts},
+      {&a.selected, n_logits, c.hidden_size},
+      {&a.logits, n_logits, c.vocab_size},
+  };
+  constexpr std::int64_t kLine = Buffer::kAlignment / sizeof(float);
+  const auto padded = [](const Array& array) {
+    return (array.n_rows * array.columns + kLine - 1) / kLine * kLine;
+  };
+  std::int64_t total = 0;
+  for (const Array& array : arrays) total += padded(array);
+  const auto bytes = static_cast<std::size_t>(total) * sizeof(float);
+  if (memory_.size() < bytes) memory_ = Buffer(bytes);
+
+  float* next = memory_.as<float>().data();
+  for (const Array& array : arrays) {
+    *array.rows = ops::Rows(next, array.n_rows, array.columns);
+    next += padded(array);
+  }
+  return a;
+}
+
+ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cache,
+                                const LayerObserver& observe) {
+  std::int64_t n_logits = 0;
+  for (const Segment& s : segments) n_logits += s.n_logits;
+  extend_all(segments, config_, cache);
+  Activations a = arrange(count_tokens(segments), n_logits);
+
+  embed(segments, a.x);
+  std::int64_t row = 0;
+  for (const Segment& s : segments) {
+    const std::int64_t first = cache.length(s.sequence) - std::ssize(s.tokens);
+    for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i, ++row) {
+      frequencies_.cos_sin(first + i, a.cos.row(row), a.sin.row(row));
+    }
+  }
+
+  const auto eps = static_cast<float>(config_.rms_norm_eps);
+  for (std::int64_t i = 0; i < config_.n_layers; ++i) {
+    const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
+    rms_norm(a.x, layer.input_norm.floats(), eps, a.normed, executor_);
+    attention(layer.attention, i, segments, cache, a);
+    add(a.branch, a.x);
+    rms_norm(a.x, layer.post_attention_norm.floats(), eps, a.normed, executor_);
+    feed_forward(layer, a);
+    add(a.branch, a.x);
+    if (observe) observe(i, a.x);
+  }
+
+  std::int64_t selected = 0;
+  row = 0;
+  for (const Segment& s : segments) {
+    row += std::ssize(s.tokens);
+    for (std::int64_t i = s.n_logits; i > 0; --i, ++selected) {
+      std::ranges::copy(a.x.row(row - i), a.selected.row(selected).begin());
+    }
+  }
+  rms_norm(a.selected, weights_.final_norm.floats(), eps, a.selected, executor_);
+  matmul(a.selected, weights_.output_head().view(), a.logits, executor_);
+  return a.logits;
+}
+
+void ForwardPass::embed(std::span<const Segment> segments, const ops::Rows& x) const {
+  const ops::Weight& table = weights_.embedding;
+  std::int64_t row = 0;
+  for (const Segment& s : segments) {
+    for (std::int32_t token : s.tokens) {
+      convert(table.row(token), table.dtype(), x.row(row++).data(), DType::kF32,
+              static_cast<std::size_t>(x.columns));
+    }
+  }
+}
+
+// branch = attention(normed). See ops/mla_attention for the absorbed form.
+void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
+                            std::span<const Segment> segments, KvCache& cache, Activations& a) {
+  const ModelConfig& c = config_;
+  query(w, a);
+  store_latent(w, layer, segments, cache, a);
+
+  const std::int64_t n = a.x.rows;
+  const std::int64_t qk_dim = c.qk_nope_dim + c.qk_rope_dim;
+  const std::int64_t row_dim = c.kv_lora_rank + c.qk_rope_dim;
+  const ops::Heads q{a.q.data, n, c.n_heads, a.q.stride, qk_dim};
+  const ops::Heads absorbed{a.absorbed.data, n, c.n_heads, a.absorbed.stride, row_dim};
+  const ops::Heads attended{a.attended.data, n, c.n_heads, a.attended.stride, c.kv_lora_rank};
+  const ops::Heads values{a.values.data, n, c.n_heads, a.values.stride, c.v_dim};
+
+  // Per head: its unrotated query through W_UK, beside its rotated query.
+  std::vector<ops::MatmulJob> into_latent;
+  std::vector<ops::MatmulJob> out_of_latent;
+  for (std::int64_t h = 0; h < c.n_heads; ++h) {
+    const ops::WeightView both = w.kv_b.view().outputs(h * (c.qk_nope_dim + c.v_dim),
+                                                       c.qk_nope_dim + c.v_dim);
+    into_latent.push_back({q.head(h, c.qk_nope_dim), both.outputs(0, c.qk_nope_dim).transposed(),
+                           absorbed.head(h, c.kv_lora_rank)});
+    out_of_latent.push_back({attended.head(h, c.kv_lora_rank), both.outputs(c.qk_nope_dim, c.v_dim),
+                             values.head(h, c.v_dim)});
+    for (std::int64_t r = 0; r < n; ++r) {
+      std::copy_n(q.at(r, h) + c.qk_nope_dim, c.qk_rope_dim, absorbed.at(r, h) + c.kv_lora_rank);
+    }
+  }
+  matmul(into_latent, executor_);
+
+  std::vector<ops::VisibleTokens> visible;
+  for (const Segment& s : segments) {
+    const std::int64_t first = cache.length(s.sequence) - std::ssize(s.tokens);
+    for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i) {
+      visible.push_back(cache.visible(s.sequence, first + i + 1));
+    }
+  }
+  mla_attention(absorbed, cache.layer(layer), visible, attention_scale_, attended, executor_);
+
+  matmul(out_of_latent, executor_);
+  matmul(a.values, w.o.view(), a.branch, executor_);
+  add_bias(w.o_bias, a.branch);
+}
+
+// q = the query of every head, its last qk_rope_dim values rotated.
+void ForwardPass::query(const AttentionWeights& w, Activations& a) {
+  const ModelConfig& c = config_;
+  if (w.q_a.empty()) {
+    matmul(a.normed, w.q.view(), a.q, executor_);
+  } else {
+    matmul(a.normed, w.q_a.view(), a.q_a, executor_);
+    add_bias(w.q_a_bias, a.q_a);
+    rms_norm(a.q_a, w.q_a_norm.floats(), kLatentNormEps, a.q_a, executor_);
+    matmul(a.q_a, w.q_b.view(), a.q, executor_);
+  }
+  const ops::Heads rotated{a.q.data + c.qk_nope_dim, a.q.rows, c.n_heads, a.q.stride,
+                           c.qk_nope_dim + c.qk_rope_dim};
+  rope(rotated, a.cos, a.sin, ops::RopeLayout::kInterleaved);
+}
+
+// The new tokens' rows of the cache: the normalised latent and the rotated key that all heads share.
+void ForwardPass::store_latent(const AttentionWeights& w, std::int64_t layer,
+                               std::span<const Segment> segments, KvCache& cache, Activations& a) {
+  const ModelConfig& c = config_;
+  matmul(a.normed, w.kv_a.view(), a.latent, executor_);
+  add_bias(w.kv_a_bias, a.latent);
+  const ops::Rows latent = a.latent.columns_from(0, c.kv_lora_rank);
+  rms_norm(latent, w.kv_a_norm.floats(), kLatentNormEps, latent, executor_);
+  const ops::Heads key{a.latent.data + c.kv_lora_rank, a.latent.rows, 1, a.latent.stride, 0};
+  rope(key, a.cos, a.sin, ops::RopeLayout::kInterleaved);
+
+  std::int64_t row = 0;
+  for (const Segment& s : segments) {
+    const std::int64_t n = std::ssize(s.tokens);
+    cache.write(layer, s.sequence, cache.length(s.sequence) - n, a.latent.rows_from(row, n));
+    row += n;
+  }
+}
+
+// branch = the layer's feed-forward network of normed: dense, or shared plus routed experts.
+void ForwardPass::feed_forward(const LayerWeights& w, Activations& a) {
+  const ModelConfig& c = config_;
+  if (w.router.empty()) {
+    ops::feed_forward(a.normed, w.dense, a.branch, executor_);
+    return;
+  }
+  if (w.shared.down.empty()) {
+    for (std::int64_t r = 0; r < a.branch.rows; ++r) std::ranges::fill(a.branch.row(r), 0.0f);
+  } else {
+    ops::feed_forward(a.normed, w.shared, a.branch, executor_);
+  }
+  matmul(a.normed, w.router.view(), a.scores, executor_);
+  const auto n_choices = static_cast<std::size_t>(a.x.rows * c.router.top_k);
+  std::vector<std::int32_t> experts(n_choices);
+  std::vector<float> expert_weights(n_choices);
+  route(a.scores, c.router, experts, expert_weights);
+  moe(a.normed, w.experts, experts, expert_weights, a.branch, executor_);
+}
+
+}  // namespace tessera

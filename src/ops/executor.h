@@ -1,0 +1,61 @@
+// Where operators run: the thread pool, and what each worker keeps between calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/thread_pool.h"
+
+namespace tessera::ops {
+
+struct MatmulCache;  // ops/matmul: compiled oneDNN primitives
+
+// A worker's own memory. Only that worker touches it, so nothing here is locked.
+class Worker {
+ public:
+  Worker();
+  ~Worker();
+  Worker(Worker&&) noexcept;
+
+  // At least n elements of T, undefined content, valid until the next call with the same slot.
+  // Slots keep an operator's several scratch arrays apart.
+  template <typename T>
+  T* scratch(int slot, std::int64_t n) {
+    return reinterpret_cast<T*>(scratch_bytes(slot, static_cast<std::size_t>(n) * sizeof(T)));
+  }
+
+  MatmulCache& matmul_cache() { return *matmul_cache_; }
+
+ private:
+  static constexpr int kSlots = 3;
+  std::byte* scratch_bytes(int slot, std::size_t bytes);
+
+  Buffer scratch_[kSlots];
+  std::unique_ptr<MatmulCache> matmul_cache_;
+};
+
+class Executor {
+ public:
+  explicit Executor(int n_threads) : pool_(n_threads), workers_(n_threads) {}
+
+  int n_threads() const { return pool_.size(); }
+  ThreadPool& pool() { return pool_; }
+  Worker& worker(int index) { return workers_[static_cast<std::size_t>(index)]; }
+
+  // body(task, worker) for each task in [0, n_tasks), in no fixed order.
+  template <typename Body>
+  void parallel_for(std::int64_t n_tasks, Body&& body) {
+    pool_.parallel_for(n_tasks,
+                       [&](std::int64_t task, int index) { body(task, worker(index)); });
+  }
+
+ private:
+  ThreadPool pool_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace tessera::ops

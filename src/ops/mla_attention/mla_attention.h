@@ -1,0 +1,52 @@
+// Multi-head latent attention in absorbed form (DeepSeek-V2, arXiv:2405.04434, section 2.1).
+//
+// The cache holds one row per token for all heads: the normalised latent c and the rotated key k_pe.
+// With W_UK absorbed into the query and W_UV applied afterwards, a head's score for a cached token is
+// the inner product of its query [latent + rope] with that row, and its output is the weighted sum of
+// the latents.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <tessera/dtype.h>
+
+#include "ops/executor.h"
+#include "ops/rows.h"
+
+namespace tessera::ops {
+
+// One layer of a paged latent cache. Row t of a page: latent_dim values, then rope_dim.
+struct LatentPages {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;  // fp32 or bf16
+  std::int64_t page_tokens = 0;
+  std::int64_t latent_dim = 0;
+  std::int64_t rope_dim = 0;
+
+  std::int64_t row_values() const { return latent_dim + rope_dim; }
+  // The rows [page_tokens, row_values()] of a page.
+  const std::byte* page(std::int32_t index) const {
+    return data + static_cast<std::size_t>(index * page_tokens * row_values()) * size_in_bytes(dtype);
+  }
+};
+
+// What a query may see: the first `length` tokens (1 or more) of the sequence kept in `pages`.
+struct VisibleTokens {
+  std::span<const std::int32_t> pages;
+  std::int64_t length = 0;
+};
+
+// query [rows, heads, latent + rope]; visible [rows]; out [rows, heads, latent], not overlapping query.
+// out(r, h) = sum_t softmax_t(scale * query(r, h) . row(t)) * latent(t). A row's result depends on
+// that row and its cache alone. Rows beyond `length` and pages not named are never read.
+void mla_attention(const ConstHeads& query, const LatentPages& cache,
+                   std::span<const VisibleTokens> visible, float scale, const Heads& out,
+                   Executor& executor);
+
+// The same in double.
+void mla_attention_reference(const ConstHeads& query, const LatentPages& cache,
+                             std::span<const VisibleTokens> visible, float scale,
+                             const Heads& out);
+
+}  // namespace tessera::ops

@@ -1,0 +1,65 @@
+// Rotary position embedding (Su et al. 2021) with the YaRN extension (Peng et al. 2023, as DeepSeek-V2
+// uses it).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ops/rows.h"
+
+namespace tessera::ops {
+
+struct YarnParameters {
+  double factor;
+  double original_context;  // tokens
+  double beta_fast;
+  double beta_slow;
+  double mscale;
+  double mscale_all_dim;
+};
+
+struct RopeParameters {
+  std::int64_t dim = 0;  // rotated values per head, even
+  double theta = 10000;
+  std::optional<YarnParameters> yarn;
+};
+
+// mscale(s, m) = 0.1 m ln s + 1 for s > 1, else 1.
+double yarn_mscale(double scale, double mscale);
+
+// What multiplies q.k before the softmax: qk_dim^-0.5, times mscale(factor, mscale_all_dim)^2 under
+// YaRN where mscale_all_dim is not zero. qk_dim counts rotated and unrotated values of a head.
+double attention_scale(const RopeParameters& parameters, std::int64_t qk_dim);
+
+// The angle per position of each pair [dim / 2], and the factor on cos and sin.
+class RopeFrequencies {
+ public:
+  explicit RopeFrequencies(const RopeParameters& parameters);
+
+  std::int64_t n_pairs() const { return static_cast<std::int64_t>(inverse_frequency_.size()); }
+  std::span<const float> inverse_frequency() const { return inverse_frequency_; }
+  float cos_sin_scale() const { return cos_sin_scale_; }
+
+  // cos and sin [n_pairs] of one position, both times cos_sin_scale().
+  void cos_sin(std::int64_t position, std::span<float> cos, std::span<float> sin) const;
+
+ private:
+  std::vector<float> inverse_frequency_;
+  float cos_sin_scale_ = 1;
+};
+
+// Where the two values of pair i stand in a head of dim values.
+enum class RopeLayout {
+  kInterleaved,  // 2i and 2i + 1: DeepSeek's weights
+  kHalfSplit,    // i and i + dim / 2
+};
+
+// Rotates in place the dim values of every head of x; row r by row r of cos and sin [rows, dim / 2].
+void rope(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout);
+
+// The same in double.
+void rope_reference(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout);
+
+}  // namespace tessera::ops
