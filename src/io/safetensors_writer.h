@@ -1,0 +1,65 @@
+// Writing the safetensors container.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/safetensors_dtype.h"
+
+namespace tessera {
+
+struct SafetensorsLayout {
+  std::string name;
+  SafetensorsDType dtype;
+  std::vector<std::int64_t> shape;
+};
+
+// Writes one file, tensor after tensor, without holding more than the caller does. The file appears
+// under its name, complete and on disk, at finish(); until then, and for ever if finish() is not
+// reached, what stood there before stays, and a temporary file beside it is removed again.
+//
+// Errors: kInvalidArgument for names that repeat, are not UTF-8 or are "__metadata__", for negative
+// sizes, and for bytes that do not match the layout; kIo when the folder cannot be written or the
+// disk is full.
+class SafetensorsWriter {
+ public:
+  using Metadata = std::map<std::string, std::string>;
+
+  // Writes the header. The data of the tensors follows it in the order of layout.
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsLayout> layout,
+                    const Metadata& metadata = {});
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  // The next bytes of the data, in pieces of any size.
+  void append(std::span<const std::byte> bytes);
+  void finish();
+
+ private:
+  void write(std::span<const std::byte> bytes);
+
+  std::string name_;  // the path, as errors name it
+  std::string temporary_;
+  int fd_ = -1;
+  std::size_t bytes_left_ = 0;
+};
+
+struct SafetensorsTensor {
+  std::string name;
+  SafetensorsDType dtype;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+// All of it at once, with the writer's errors.
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<SafetensorsTensor>& tensors,
+                       const SafetensorsWriter::Metadata& metadata = {});
+
+}  // namespace tessera
