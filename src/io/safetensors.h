@@ -57,8 +57,9 @@ class SafetensorsFile {
     return file_.subspan(entry.offset, entry.n_bytes);
   }
 
-  // Drops the entry's pages from memory once it has been read (MappedFile::release).
-  void release(const SafetensorsEntry& entry) const;
+  // Drops the pages of n of the entry's bytes from memory once they have been read
+  // (MappedFile::release).
+  void release(const SafetensorsEntry& entry, std::size_t first, std::size_t n) const;
 
  private:
   SafetensorsFile(std::span<const std::byte> file, std::string name);

@@ -17,6 +17,26 @@ namespace {
 // The norms inside attention have this epsilon whatever the config says, in DeepSeek's own code too.
 constexpr float kLatentNormEps = 1e-6f;
 
+ops::RopeParameters rope_parameters(const ModelConfig& c) {
+  ops::RopeParameters rope{c.qk_rope_dim, c.rope.theta, std::nullopt};
+  if (const auto& y = c.rope.yarn) {
+    rope.yarn = {y->factor,    static_cast<double>(y->original_context),
+                 y->beta_fast, y->beta_slow,
+                 y->mscale,    y->mscale_all_dim};
+  }
+  return rope;
+}
+
+ops::RouterParameters router_parameters(const ModelConfig& c) {
+  return {.top_k = c.n_experts_per_token,
+          .method = c.topk_method == TopkMethod::kGreedy ? ops::TopKMethod::kGreedy
+                                                         : ops::TopKMethod::kGroupLimitedGreedy,
+          .n_groups = c.n_groups,
+          .top_k_groups = c.top_k_groups,
+          .normalise = c.norm_topk_prob,
+          .scale = static_cast<float>(c.routed_scaling_factor)};
+}
+
 void add(const ops::ConstRows& x, const ops::Rows& to) {
   for (std::int64_t r = 0; r < x.rows; ++r) {
     for (std::size_t i = 0; i < x.row(r).size(); ++i) to.row(r)[i] += x.row(r)[i];
@@ -83,9 +103,10 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     : config_(config),
       weights_(weights),
       executor_(executor),
-      frequencies_(config.rope),
-      attention_scale_(static_cast<float>(
-          ops::attention_scale(config.rope, config.qk_nope_dim + config.qk_rope_dim))) {}
+      frequencies_(rope_parameters(config)),
+      attention_scale_(
+          static_cast<float>(ops::attention_scale(rope_parameters(config), config.qk_dim()))),
+      router_(router_parameters(config)) {}
 
 ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_t n_logits) {
   const ModelConfig& c = config_;
@@ -101,7 +122,7 @@ ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_
       {&a.cos, n_tokens, c.qk_rope_dim / 2},
       {&a.sin, n_tokens, c.qk_rope_dim / 2},
       {&a.q_a, n_tokens, c.q_lora_rank.value_or(0)},
-      {&a.q, n_tokens, c.n_heads * (c.qk_nope_dim + c.qk_rope_dim)},
+      {&a.q, n_tokens, c.n_heads * (c.qk_dim())},
       {&a.latent, n_tokens, c.kv_lora_rank + c.qk_rope_dim},
       {&a.absorbed, n_tokens, c.n_heads * (c.kv_lora_rank + c.qk_rope_dim)},
       {&a.attended, n_tokens, c.n_heads * c.kv_lora_rank},
@@ -187,7 +208,7 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   store_latent(w, layer, segments, cache, a);
 
   const std::int64_t n = a.x.rows;
-  const std::int64_t qk_dim = c.qk_nope_dim + c.qk_rope_dim;
+  const std::int64_t qk_dim = c.qk_dim();
   const std::int64_t row_dim = c.kv_lora_rank + c.qk_rope_dim;
   const ops::Heads q{a.q.data, n, c.n_heads, a.q.stride, qk_dim};
   const ops::Heads absorbed{a.absorbed.data, n, c.n_heads, a.absorbed.stride, row_dim};
@@ -236,7 +257,7 @@ void ForwardPass::query(const AttentionWeights& w, Activations& a) {
     matmul(a.q_a, w.q_b.view(), a.q, executor_);
   }
   const ops::Heads rotated{a.q.data + c.qk_nope_dim, a.q.rows, c.n_heads, a.q.stride,
-                           c.qk_nope_dim + c.qk_rope_dim};
+                           c.qk_dim()};
   rope(rotated, a.cos, a.sin, ops::RopeLayout::kInterleaved);
 }
 
@@ -261,7 +282,6 @@ void ForwardPass::store_latent(const AttentionWeights& w, std::int64_t layer,
 
 // branch = the layer's feed-forward network of normed: dense, or shared plus routed experts.
 void ForwardPass::feed_forward(const LayerWeights& w, Activations& a) {
-  const ModelConfig& c = config_;
   if (w.router.empty()) {
     ops::feed_forward(a.normed, w.dense, a.branch, executor_);
     return;
@@ -272,10 +292,10 @@ void ForwardPass::feed_forward(const LayerWeights& w, Activations& a) {
     ops::feed_forward(a.normed, w.shared, a.branch, executor_);
   }
   matmul(a.normed, w.router.view(), a.scores, executor_);
-  const auto n_choices = static_cast<std::size_t>(a.x.rows * c.router.top_k);
+  const auto n_choices = static_cast<std::size_t>(a.x.rows * router_.top_k);
   std::vector<std::int32_t> experts(n_choices);
   std::vector<float> expert_weights(n_choices);
-  route(a.scores, c.router, experts, expert_weights);
+  route(a.scores, router_, experts, expert_weights);
   moe(a.normed, w.experts, experts, expert_weights, a.branch, executor_);
 }
 

@@ -13,6 +13,7 @@
 #include "model/weights.h"
 #include "ops/executor.h"
 #include "ops/rope/rope.h"
+#include "ops/router/router.h"
 #include "ops/rows.h"
 
 namespace tessera {
@@ -56,6 +57,7 @@ class ForwardPass {
   ops::Executor& executor_;
   ops::RopeFrequencies frequencies_;
   float attention_scale_;
+  ops::RouterParameters router_;
   Buffer memory_;
 };
 

@@ -142,7 +142,7 @@ void check(const Checkpoint& checkpoint, const std::vector<Placement>& placement
   if (!missing.empty()) {
     fail(ErrorCode::kMissingTensor,
          "{}: tensor {}{} is missing, which config.json asks for; download the checkpoint again",
-         checkpoint.name(), quoted(missing.front()), and_more(missing.size()));
+         checkpoint.name(), in_quotes(missing.front()), and_more(missing.size()));
   }
   std::vector<std::string> unexpected;
   for (const std::string& name : checkpoint.names()) {
@@ -152,7 +152,7 @@ void check(const Checkpoint& checkpoint, const std::vector<Placement>& placement
     fail(ErrorCode::kUnexpectedTensor,
          "{}: tensor {}{} belongs to no part of the model that config.json describes; check that both "
          "come from the same checkpoint",
-         checkpoint.name(), quoted(unexpected.front()), and_more(unexpected.size()));
+         checkpoint.name(), in_quotes(unexpected.front()), and_more(unexpected.size()));
   }
   for (const Placement& p : placements) {
     const CheckpointTensor& tensor = checkpoint.get(p.name);
@@ -160,13 +160,13 @@ void check(const Checkpoint& checkpoint, const std::vector<Placement>& placement
       fail(ErrorCode::kWrongShape,
            "{}: tensor {} has shape {}, but config.json asks for {}; check that both come from the "
            "same checkpoint",
-           tensor.file->name(), quoted(p.name), shape_to_string(tensor.shape()),
+           tensor.file->name(), in_quotes(p.name), shape_to_string(tensor.shape()),
            shape_to_string(p.shape));
     }
     if (!compute_dtype(tensor.dtype())) {
       fail(ErrorCode::kUnsupported,
            "{}: tensor {} has element type {}, which cannot be loaded; supported are F32, BF16 and F16",
-           tensor.file->name(), quoted(p.name), to_string(tensor.dtype()));
+           tensor.file->name(), in_quotes(p.name), to_string(tensor.dtype()));
     }
   }
 }
@@ -212,7 +212,7 @@ void refuse_overflow(const Chunk& chunk, const f16* values, std::size_t n) {
   if (overflows) {
     fail(ErrorCode::kUnsupported,
          "{}: tensor {} has values beyond 65504, which fp16 cannot hold; use --dtype bf16 or fp32",
-         chunk.tensor->file->name(), quoted(chunk.placement->name));
+         chunk.tensor->file->name(), in_quotes(chunk.placement->name));
   }
 }
 

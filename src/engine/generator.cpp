@@ -1,0 +1,243 @@
+#include "engine/generator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/fail.h"
+#include "engine/sampler.h"
+#include "engine/stop_matcher.h"
+#include "text/stream_decoder.h"
+
+namespace tessera {
+
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// One prompt on its way to a completion.
+struct Sequence {
+  Sequence(const GeneratorParts& parts, std::size_t index, std::span<const std::int32_t> prompt,
+           const GenerationOptions& options, std::int64_t context)
+      : index(index),
+        tokens(prompt.begin(), prompt.end()),
+        context(context),
+        sampler(options.sampling),
+        stops(options.stop) {
+    if (parts.tokenizer != nullptr) decoder.emplace(*parts.tokenizer);
+    completion.prompt_tokens = std::ssize(prompt);
+  }
+
+  bool in_prefill() const { return n_cached < completion.prompt_tokens; }
+
+  std::size_t index;
+  SequenceId id = 0;
+  std::vector<std::int32_t> tokens;  // prompt and completion
+  std::int64_t n_cached = 0;         // tokens the model has seen
+  std::int64_t context;
+  bool done = false;
+  Sampler sampler;
+  StopMatcher stops;
+  std::optional<text::StreamDecoder> decoder;
+  Completion completion;
+};
+
+void check(const GeneratorParts& parts, const GenerationOptions& o) {
+  validate(o.sampling);
+  const auto require_positive = [](std::int64_t value, std::string_view name) {
+    if (value < 1) fail(ErrorCode::kInvalidArgument, "{} must be 1 or more, not {}", name, value);
+  };
+  require_positive(o.max_new_tokens, "max_new_tokens");
+  require_positive(o.prefill_chunk, "prefill_chunk");
+  if (o.context < 0 || o.context > parts.config.max_positions) {
+    fail(ErrorCode::kInvalidArgument,
+         "context must be from 1 to {} (the positions of this model), not {}",
+         parts.config.max_positions, o.context);
+  }
+  if (parts.tokenizer == nullptr && !o.stop.empty()) {
+    fail(ErrorCode::kInvalidArgument, "stop strings need a tokenizer, and none was loaded");
+  }
+}
+
+// Tokens the sequence of a prompt may reach.
+std::int64_t context_for(const GeneratorParts& parts, std::span<const std::int32_t> prompt,
+                         const GenerationOptions& options) {
+  const std::int64_t n = std::ssize(prompt);
+  if (n == 0) fail(ErrorCode::kInvalidArgument, "the prompt is empty; give it at least one token");
+  const std::int64_t limit = options.context > 0 ? options.context : parts.config.max_positions;
+  if (n >= limit) {
+    fail(ErrorCode::kContextOverflow,
+         "the prompt has {} tokens, and a context of {} leaves no room for an answer; shorten it{}", n,
+         limit, limit < parts.config.max_positions ? " or raise --context" : "");
+  }
+  if (options.context > 0) return options.context;
+  return n + std::min(options.max_new_tokens, limit - n);
+}
+
+class Run {
+ public:
+  Run(const GeneratorParts& parts, std::span<const std::vector<std::int32_t>> prompts,
+      const GenerationOptions& options)
+      : parts_(parts),
+        options_(options),
+        cache_(make_cache(parts, prompts, options)),
+        forward_(parts.config, parts.weights, parts.executor) {
+    sequences_.reserve(prompts.size());
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      Sequence& s = sequences_.emplace_back(parts, i, prompts[i], options,
+                                            context_for(parts, prompts[i], options));
+      s.id = cache_.add_sequence();
+    }
+  }
+
+  GenerationResult finish() && {
+    GenerationResult result;
+    prefill(result);
+    decode(result);
+    for (Sequence& s : sequences_) result.completions.push_back(std::move(s.completion));
+    result.generate_s = clock_.seconds();
+    return result;
+  }
+
+ private:
+  static KvCache make_cache(const GeneratorParts& parts,
+                            std::span<const std::vector<std::int32_t>> prompts,
+                            const GenerationOptions& options) {
+    std::int64_t tokens = 0;
+    for (const auto& prompt : prompts) {
+      const std::int64_t context = context_for(parts, prompt, options);
+      tokens += (context + KvCache::kPageTokens - 1) / KvCache::kPageTokens * KvCache::kPageTokens;
+    }
+    return KvCache(parts.config, parts.cache_dtype, tokens);
+  }
+
+  // Steps of up to prefill_chunk prompt tokens, filled from the prompts in order.
+  void prefill(GenerationResult& result) {
+    const Stopwatch watch;
+    for (;;) {
+      std::vector<Sequence*> chosen;
+      std::vector<Segment> segments;
+      std::int64_t budget = options_.prefill_chunk;
+      for (Sequence& s : sequences_) {
+        if (!s.in_prefill() || budget == 0) continue;
+        const std::int64_t n = std::min(budget, s.completion.prompt_tokens - s.n_cached);
+        const bool last = s.n_cached + n == s.completion.prompt_tokens;
+        chosen.push_back(&s);
+        segments.push_back({s.id, new_tokens(s, n), last ? 1 : 0});
+        budget -= n;
+        result.prefill_tokens += n;
+      }
+      if (segments.empty()) break;
+      step(chosen, segments);
+    }
+    result.prefill_s = watch.seconds();
+  }
+
+  void decode(GenerationResult& result) {
+    const Stopwatch watch;
+    for (;;) {
+      std::vector<Sequence*> chosen;
+      std::vector<Segment> segments;
+      for (Sequence& s : sequences_) {
+        if (s.done) continue;
+        chosen.push_back(&s);
+        segments.push_back({s.id, new_tokens(s, 1), 1});
+      }
+      if (segments.empty()) break;
+      step(chosen, segments);
+      result.decode_tokens += std::ssize(segments);
+    }
+    result.decode_s = watch.seconds();
+  }
+
+  static std::span<const std::int32_t> new_tokens(const Sequence& s, std::int64_t n) {
+    return std::span(s.tokens).subspan(static_cast<std::size_t>(s.n_cached),
+                                       static_cast<std::size_t>(n));
+  }
+
+  void step(std::span<Sequence* const> chosen, std::span<const Segment> segments) {
+    const ops::ConstRows logits = forward_.run(segments, cache_);
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      Sequence& s = *chosen[i];
+      s.n_cached += std::ssize(segments[i].tokens);
+      if (segments[i].n_logits == 1) take_token(s, s.sampler.pick(logits.row(row++), s.tokens));
+    }
+  }
+
+  void take_token(Sequence& s, std::int32_t token) {
+    Completion& c = s.completion;
+    if (c.token_ids.empty()) c.time_to_first_token_s = clock_.seconds();
+    s.tokens.push_back(token);
+    c.token_ids.push_back(token);
+    if (std::ranges::find(parts_.end_tokens, token) != parts_.end_tokens.end()) {
+      return end(s, FinishReason::kEndToken);
+    }
+    if (s.decoder) emit(s, s.stops.push(s.decoder->push(token)));
+    if (s.stops.stopped()) {
+      end(s, FinishReason::kStopString);
+    } else if (std::ssize(c.token_ids) == options_.max_new_tokens) {
+      end(s, FinishReason::kLength);
+    } else if (std::ssize(s.tokens) >= s.context) {
+      end(s, FinishReason::kContext);
+    }
+  }
+
+  void end(Sequence& s, FinishReason reason) {
+    if (s.decoder && !s.stops.stopped()) {
+      // The last half character or held-back text may still complete a stop string.
+      emit(s, s.stops.push(s.decoder->finish()));
+      if (!s.stops.stopped()) emit(s, s.stops.finish());
+    }
+    s.completion.finish_reason = s.stops.stopped() ? FinishReason::kStopString : reason;
+    s.done = true;
+    cache_.remove_sequence(s.id);
+  }
+
+  void emit(Sequence& s, std::string_view text) {
+    if (text.empty()) return;
+    s.completion.text += text;
+    if (options_.on_text) options_.on_text(s.index, text);
+  }
+
+  const GeneratorParts& parts_;
+  const GenerationOptions& options_;
+  Stopwatch clock_;
+  KvCache cache_;
+  ForwardPass forward_;
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace
+
+std::string_view to_string(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kEndToken:
+      return "stop";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kContext:
+      return "context";
+  }
+  return "unknown";
+}
+
+GenerationResult generate(const GeneratorParts& parts,
+                          std::span<const std::vector<std::int32_t>> prompts,
+                          const GenerationOptions& options) {
+  check(parts, options);
+  return Run(parts, prompts, options).finish();
+}
+
+}  // namespace tessera
