@@ -88,7 +88,7 @@ TEST(ModelConfig, ReadsV2Lite) {
   EXPECT_EQ(config.n_routed_experts, 64);
   EXPECT_EQ(config.n_shared_experts, 2);
   EXPECT_EQ(config.n_experts_per_token, 6);
-  EXPECT_EQ(config.topk_method, TopkMethod::kGreedy);
+  EXPECT_EQ(config.topk_method, ops::TopKMethod::kGreedy);
   EXPECT_FALSE(config.norm_topk_prob);
   EXPECT_EQ(config.routed_scaling_factor, 1.0);
   EXPECT_EQ(config.rms_norm_eps, 1e-6);
@@ -112,7 +112,7 @@ TEST(ModelConfig, ReadsTheLargeModel) {
   EXPECT_EQ(config.q_lora_rank, 1536);
   EXPECT_EQ(config.n_heads, 128);
   EXPECT_EQ(config.n_routed_experts, 160);
-  EXPECT_EQ(config.topk_method, TopkMethod::kGroupLimitedGreedy);
+  EXPECT_EQ(config.topk_method, ops::TopKMethod::kGroupLimitedGreedy);
   EXPECT_EQ(config.n_groups, 8);
   EXPECT_EQ(config.top_k_groups, 3);
   EXPECT_EQ(config.routed_scaling_factor, 16.0);
@@ -157,7 +157,7 @@ TEST(ModelConfig, TakesUsualValuesForWhatIsNotArchitecture) {
   EXPECT_EQ(read.rope.theta, 10000);
   EXPECT_FALSE(read.norm_topk_prob);
   EXPECT_EQ(read.routed_scaling_factor, 1.0);
-  EXPECT_EQ(read.topk_method, TopkMethod::kGreedy);
+  EXPECT_EQ(read.topk_method, ops::TopKMethod::kGreedy);
   EXPECT_EQ(read.n_groups, 1);
   EXPECT_EQ(read.bos_token_id, std::nullopt);
   EXPECT_TRUE(read.eos_token_ids.empty());
@@ -167,7 +167,7 @@ TEST(ModelConfig, TakesUsualValuesForYarn) {
   json config = lite();
   config["rope_scaling"] = {
       {"type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 1024}};
-  const YarnConfig yarn = *parse(config).rope.yarn;
+  const ops::YarnParameters yarn = *parse(config).rope.yarn;
   EXPECT_EQ(yarn.beta_fast, 32);
   EXPECT_EQ(yarn.beta_slow, 1);
   EXPECT_EQ(yarn.mscale, 1);
