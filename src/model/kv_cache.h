@@ -24,7 +24,8 @@ class KvCache {
  public:
   static constexpr std::int64_t kPageTokens = 64;
 
-  // What a cache for that many tokens takes; rounded up to whole pages.
+  // What a cache for that many tokens takes, rounded up to whole pages; the largest std::size_t where
+  // that is beyond it.
   static std::size_t bytes_for(const ModelConfig& config, DType dtype, std::int64_t tokens);
 
   // dtype: kF32 or kBF16. Throws Error(kOutOfMemory), before allocating, when the cache does not fit
