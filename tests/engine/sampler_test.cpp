@@ -231,15 +231,15 @@ TEST(SamplerPenalty, CountsATokenOnceHoweverOftenItWasSeen) {
 }
 
 TEST(SamplerPenalty, StaysAPenaltyAtTheEndsOfItsRange) {
-  const Tokens seen = {0, 1};
+  const Tokens seen = {1, 2};
   for (double temperature : {0.0, 1.0}) {
     // A huge one rules out what was seen; a logit of 0 stays.
     const SamplingOptions huge{.temperature = temperature, .repetition_penalty = 1e300};
-    EXPECT_EQ(pick({-1, -2, -1}, huge, seen), 2);
-    EXPECT_EQ(pick({0, -5, -1000}, huge, seen), 0);
+    EXPECT_EQ(pick({-1, -1, -2}, huge, seen), 0);
+    EXPECT_EQ(pick({-1000, 0, -5}, huge, seen), 1);
     // A tiny one forces a token that was seen.
     const SamplingOptions tiny{.temperature = temperature, .repetition_penalty = 1e-300};
-    EXPECT_EQ(pick({1, -1000, 2}, tiny, seen), 0);
+    EXPECT_EQ(pick({2, 1, -1000}, tiny, seen), 1);
   }
 }
 
