@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <ostream>
 #include <random>
 #include <set>
 #include <string>
@@ -14,6 +14,13 @@
 #include <tessera/error.h>
 
 namespace tessera {
+
+// How GoogleTest prints the options of a failing test.
+static void PrintTo(const SamplingOptions& o, std::ostream* out) {
+  *out << "temperature " << o.temperature << ", top_k " << o.top_k << ", top_p " << o.top_p
+       << ", min_p " << o.min_p << ", repetition_penalty " << o.repetition_penalty;
+}
+
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
