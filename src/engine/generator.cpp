@@ -182,7 +182,8 @@ class Run {
     if (std::ranges::find(parts_.end_tokens, token) != parts_.end_tokens.end()) {
       return end(s, FinishReason::kEndToken);
     }
-    if (s.decoder) emit(s, s.stops.push(s.decoder->push(token)));
+    // A model's vocabulary may be padded past the tokenizer's: such a token has no text.
+    if (s.decoder && parts_.tokenizer->has(token)) emit(s, s.stops.push(s.decoder->push(token)));
     if (s.stops.stopped()) {
       end(s, FinishReason::kStopString);
     } else if (std::ssize(c.token_ids) == options_.max_new_tokens) {

@@ -1,0 +1,63 @@
+# Two commands set everything up on Debian 12: `make ask` and `make test`. The rest is for working on it.
+
+BUILD := build/release
+PROMPT ?= 你好
+
+.PHONY: help ask test build packages check-large bench format check-format tidy sanitize fuzz clean
+
+help:
+	@echo "make ask          install packages, build, and ask the bundled model (PROMPT=... asks something else)"
+	@echo "make test         the same, then run all tests"
+	@echo "make build        install packages and build into $(BUILD)"
+	@echo "make check-large  slow checks on models of real size; says what it skips and why"
+	@echo "make bench        benchmarks of the operators"
+	@echo "make sanitize     unit tests under address, undefined and thread sanitizers"
+	@echo "make fuzz         every fuzzer for SECONDS=300 each"
+	@echo "make format       clang-format 19 on all sources; check-format only checks; tidy runs clang-tidy 19"
+
+ask: build
+	@$(BUILD)/bin/tessera ask --prompt '$(PROMPT)'
+
+test: build
+	@ctest --test-dir $(BUILD) --output-on-failure --parallel $$(nproc) --timeout 300
+
+build: packages
+	@test -f $(BUILD)/build.ninja || cmake --preset release > /dev/null
+	@cmake --build --preset release -- --quiet
+
+packages:
+	@scripts/install-packages.sh
+
+check-large: build
+	@scripts/check-large.sh
+
+bench: build
+	@$(BUILD)/bin/ops_bench --benchmark_min_time=0.2
+
+SOURCES = $(shell git ls-files '*.cpp' '*.h')
+
+format:
+	@scripts/install-packages.sh clang-format-19
+	@clang-format-19 -i $(SOURCES)
+
+check-format:
+	@scripts/install-packages.sh clang-format-19
+	@clang-format-19 --dry-run --Werror $(SOURCES)
+
+tidy:
+	@scripts/install-packages.sh clang-tidy-19 clang-19
+	@scripts/tidy.sh
+
+sanitize: packages
+	@for preset in asan-ubsan tsan; do \
+	  cmake --preset $$preset > /dev/null && cmake --build --preset $$preset -- --quiet && \
+	  ctest --preset $$preset --parallel $$(nproc) || exit 1; done
+
+SECONDS ?= 300
+
+fuzz:
+	@scripts/install-packages.sh clang-19 libclang-rt-19-dev
+	@scripts/fuzz.sh $(SECONDS)
+
+clean:
+	rm -rf build

@@ -1,0 +1,278 @@
+// tessera ask: answers prompts and reports how fast.
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <tessera/language_model.h>
+
+#include "app/commands.h"
+#include "app/model_options.h"
+#include "app/text_file.h"
+#include "base/fail.h"
+#include "base/machine.h"
+
+namespace tessera::app {
+
+namespace {
+
+constexpr const char* kDefaultPrompt = "你好";
+
+struct AskOptions {
+  ModelOptions model;
+  std::vector<std::string> prompts;
+  std::string sentence_file;
+  std::string system;
+  bool raw = false;
+  bool parse_special = false;
+  GenerationOptions generation;
+  bool greedy = false;
+  // Negative or absent values fall back to the model's own.
+  CLI::Option* temperature = nullptr;
+  CLI::Option* top_k = nullptr;
+  CLI::Option* top_p = nullptr;
+  CLI::Option* repetition_penalty = nullptr;
+  CLI::Option* seed = nullptr;
+  std::string report_file;
+  // Switches of the operators and of graph mode, which this version does not have yet.
+  bool use_pto = false;
+  bool use_rope = false;
+  bool use_kv_fusion = false;
+  bool use_acl_graph = false;
+};
+
+void refuse_absent_operators(const AskOptions& options) {
+  const auto refuse = [](bool given, std::string_view flag, std::string_view what) {
+    if (given) {
+      fail(ErrorCode::kInvalidArgument,
+           "{} needs {}, which this version does not have; leave it out to run the native operators",
+           flag, what);
+    }
+  };
+  refuse(options.use_pto, "--use-pto", "the tile RMSNorm");
+  refuse(options.use_rope, "--use-rope", "the tile RoPE");
+  refuse(options.use_kv_fusion, "--use-kv-fusion", "the fused KV prolog");
+  refuse(options.use_acl_graph, "--use-acl-graph", "graph mode");
+}
+
+// --prompt, else the lines of --sentence-file, else the default.
+std::vector<std::string> prompts_of(const AskOptions& options) {
+  if (!options.prompts.empty()) return options.prompts;
+  if (options.sentence_file.empty()) return {kDefaultPrompt};
+  return {read_sentences(options.sentence_file)};
+}
+
+std::vector<std::int32_t> prompt_ids(const LanguageModel& model, const AskOptions& options,
+                                     const std::string& prompt) {
+  if (prompt.empty()) {
+    fail(ErrorCode::kInvalidArgument, "the prompt is empty; give --prompt some text");
+  }
+  if (options.raw) return model.text_prompt(prompt, options.parse_special);
+  std::vector<Message> messages;
+  if (!options.system.empty()) messages.push_back({"system", options.system});
+  messages.push_back({"user", prompt});
+  return model.chat_prompt(messages, options.parse_special);
+}
+
+SamplingOptions sampling_of(const AskOptions& options, const LanguageModel& model) {
+  SamplingOptions sampling = model.default_sampling();
+  const SamplingOptions& given = options.generation.sampling;
+  if (options.temperature->count() > 0) sampling.temperature = given.temperature;
+  if (options.top_k->count() > 0) sampling.top_k = given.top_k;
+  if (options.top_p->count() > 0) sampling.top_p = given.top_p;
+  if (options.repetition_penalty->count() > 0) {
+    sampling.repetition_penalty = given.repetition_penalty;
+  }
+  sampling.min_p = given.min_p;
+  // 53 bits, so that the seed in the report survives every JSON reader.
+  sampling.seed = options.seed->count() > 0 ? given.seed : std::random_device{}() & 0x1fffff;
+  validate(sampling);
+  if (options.greedy) sampling.temperature = 0;
+  return sampling;
+}
+
+double per_second(std::int64_t n, double seconds) {
+  return seconds > 0 ? static_cast<double>(n) / seconds : 0;
+}
+
+double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
+// Everything the summary and the report say.
+struct Measured {
+  std::string model_folder;
+  std::size_t load_peak_bytes = 0;
+  double tokenize_s = 0;
+  std::size_t generate_peak_bytes = 0;
+  std::uint64_t seed = 0;
+  GenerationResult result;
+
+  std::int64_t input_tokens() const {
+    std::int64_t n = 0;
+    for (const Completion& c : result.completions) n += c.prompt_tokens;
+    return n;
+  }
+  std::int64_t generated_tokens() const {
+    std::int64_t n = 0;
+    for (const Completion& c : result.completions) n += std::ssize(c.token_ids);
+    return n;
+  }
+  // Of one prompt its value, of several a list in the order of the prompts.
+  template <typename Value>
+  nlohmann::json each(Value value) const {
+    if (result.completions.size() == 1) return value(result.completions.front());
+    auto list = nlohmann::json::array();
+    for (const Completion& c : result.completions) list.push_back(value(c));
+    return list;
+  }
+};
+
+nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) {
+  const GenerationResult& r = m.result;
+  nlohmann::ordered_json report;
+  report["model"] = m.model_folder;
+  report["mode"] = "baseline";
+  report["tokenizer_load_s"] = model.tokenizer_load_s();
+  report["model_load_s"] = model.model_load_s();
+  report["model_load_peak_mem_mb"] = megabytes(m.load_peak_bytes);
+  report["tokenize_s"] = m.tokenize_s;
+  report["input_tokens"] = m.input_tokens();
+  report["generate_s"] = r.generate_s;
+  report["generated_tokens"] = m.generated_tokens();
+  report["tokens_per_second"] = per_second(m.generated_tokens(), r.generate_s);
+  report["generate_peak_mem_mb"] = megabytes(m.generate_peak_bytes);
+  report["time_to_first_token_s"] = m.each([](const Completion& c) { return c.time_to_first_token_s; });
+  report["prefill_tokens_per_second"] = per_second(r.prefill_tokens, r.prefill_s);
+  report["decode_tokens_per_second"] = per_second(r.decode_tokens, r.decode_s);
+  report["dtype"] = to_string(model.dtype());
+  report["threads"] = model.threads();
+  report["seed"] = m.seed;
+  report["finish_reason"] =
+      m.each([](const Completion& c) { return std::string(to_string(c.finish_reason)); });
+  report["text"] = m.each([](const Completion& c) { return c.text; });
+  report["token_ids"] = m.each([](const Completion& c) { return c.token_ids; });
+  return report;
+}
+
+void print_summary(const LanguageModel& model, const Measured& m) {
+  const GenerationResult& r = m.result;
+  fmt::print(stderr,
+             "\n"
+             "mode            baseline, {}, {} thread{}\n"
+             "load            {:.2f} s (tokenizer {:.2f} s), peak memory {:.0f} MB\n"
+             "prefill         {} tokens, {:.1f} tokens/s, first token after {:.3f} s\n"
+             "generate        {} tokens in {:.2f} s, {:.1f} tokens/s (decode {:.1f} tokens/s)\n"
+             "memory          {:.0f} MB peak while generating\n",
+             to_string(model.dtype()), model.threads(), model.threads() == 1 ? "" : "s",
+             model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes),
+             r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
+             r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
+             per_second(m.generated_tokens(), r.generate_s), per_second(r.decode_tokens, r.decode_s),
+             megabytes(m.generate_peak_bytes));
+}
+
+// One prompt streams; the answers of several follow one another when all are there.
+void print_answers(const std::vector<std::string>& prompts, const GenerationResult& result) {
+  if (prompts.size() == 1) {
+    fmt::print("\n");
+    return;
+  }
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    fmt::print("[{}] {}\n{}\n\n", i + 1, prompts[i], result.completions[i].text);
+  }
+}
+
+void run(AskOptions& options) {
+  refuse_absent_operators(options);
+  const std::vector<std::string> prompts = prompts_of(options);
+  Measured m;
+  m.model_folder = model_folder(options.model);
+  LanguageModel model = LanguageModel::load(m.model_folder, load_options(options.model));
+  m.load_peak_bytes = peak_resident_bytes();
+
+  GenerationOptions generation = options.generation;
+  generation.sampling = sampling_of(options, model);
+  m.seed = generation.sampling.seed;
+
+  const auto before = std::chrono::steady_clock::now();
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const std::string& prompt : prompts) ids.push_back(prompt_ids(model, options, prompt));
+  m.tokenize_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+
+  if (prompts.size() == 1) {
+    generation.on_text = [](std::size_t, std::string_view text) {
+      fmt::print("{}", text);
+      std::fflush(stdout);
+    };
+  }
+  reset_peak_resident();
+  m.result = model.generate_ids(ids, generation);
+  m.generate_peak_bytes = peak_resident_bytes();
+
+  print_answers(prompts, m.result);
+  std::fflush(stdout);
+  print_summary(model, m);
+  if (!options.report_file.empty()) {
+    write_text_file(options.report_file, report_of(model, m).dump(2) + "\n");
+  }
+}
+
+}  // namespace
+
+void add_ask_command(CLI::App& app) {
+  auto options = std::make_shared<AskOptions>();
+  GenerationOptions& generation = options->generation;
+  CLI::App* ask = app.add_subcommand("ask", "Answer a prompt and report how fast");
+  ask->add_option("--prompt", options->prompts,
+                  "what to ask; several make one batch (default: " + std::string(kDefaultPrompt) + ")")
+      ->allow_extra_args(false);
+  ask->add_option("--sentence-file", options->sentence_file,
+                  "take the prompt from a file: its non-empty lines; --prompt wins");
+  ask->add_option("--system", options->system, "system message before the prompt");
+  ask->add_flag("--raw", options->raw, "complete the prompt as it is, without the chat template");
+  ask->add_flag("--parse-special", options->parse_special,
+                "read control tokens in the prompt as such instead of as text");
+  add_model_options(*ask, options->model);
+  ask->add_option("--output-length", generation.max_new_tokens, "new tokens at most")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->capture_default_str();
+  ask->add_option("--context", generation.context,
+                  "tokens a sequence may reach (default: what prompt and answer need)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  ask->add_option("--prefill-chunk", generation.prefill_chunk, "prompt tokens per step")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  ask->add_option("--stop", generation.stop, "end the answer before this text; may be repeated")
+      ->allow_extra_args(false);
+
+  const std::string from_model = " (default: as generation_config.json says)";
+  ask->add_flag("--greedy", options->greedy, "always take the likeliest token");
+  options->temperature = ask->add_option("--temperature", generation.sampling.temperature,
+                                         "sampling temperature" + from_model);
+  options->top_k =
+      ask->add_option("--top-k", generation.sampling.top_k, "keep the k likeliest" + from_model);
+  options->top_p = ask->add_option("--top-p", generation.sampling.top_p,
+                                   "keep the likeliest up to this probability" + from_model);
+  ask->add_option("--min-p", generation.sampling.min_p,
+                  "drop tokens below this share of the likeliest");
+  options->repetition_penalty =
+      ask->add_option("--repetition-penalty", generation.sampling.repetition_penalty,
+                      "penalty on tokens already seen" + from_model);
+  options->seed = ask->add_option("--seed", generation.sampling.seed,
+                                  "the same seed gives the same answer (default: random)");
+
+  ask->add_flag("--use-pto", options->use_pto, "tile RMSNorm");
+  ask->add_flag("--use-rope", options->use_rope, "tile RoPE");
+  ask->add_flag("--use-kv-fusion", options->use_kv_fusion, "fused KV prolog");
+  ask->add_flag("--use-acl-graph", options->use_acl_graph, "graph mode");
+  ask->add_option("--report-file", options->report_file, "write all measurements as JSON");
+  ask->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::app

@@ -1,0 +1,14 @@
+// The list of subcommands. Each registers its options and what runs when it is chosen.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::app {
+
+void add_ask_command(CLI::App& app);
+void add_logits_command(CLI::App& app);
+void add_tokenize_command(CLI::App& app);
+
+}  // namespace tessera::app

@@ -1,0 +1,67 @@
+#include "app/model_options.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "app/progress_bar.h"
+#include "base/fail.h"
+
+namespace tessera::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside an installed program, else where the sources of this build lie.
+fs::path bundled_model() {
+  std::error_code ignored;  // without /proc there is no installed copy to look for
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path installed = program.parent_path().parent_path() / "share/tessera/models/demo";
+  return fs::exists(installed) ? installed : fs::path(TESSERA_BUNDLED_MODEL);
+}
+
+void check_device(const std::string& device) {
+  if (device == "cpu") return;
+  const bool is_npu = device.rfind("npu:", 0) == 0 ||
+                      (!device.empty() && device.find_first_not_of("0123456789") == std::string::npos);
+  if (is_npu) {
+    fail(ErrorCode::kInvalidArgument,
+         "--device {} names an accelerator, and this build has none; its devices are: cpu", device);
+  }
+  fail(ErrorCode::kInvalidArgument, "--device {} is unknown; the devices of this build are: cpu",
+       device);
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command.add_option("--model-path", options.model_path,
+                     "Hugging Face folder (default: $MODEL_PATH, else the bundled model)");
+  command.add_option("--dtype", options.dtype, "weights in memory (default: as in the files)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  command.add_option("--threads", options.threads, "threads (default: the CPUs of this process)")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--device", options.device, "where to run")->capture_default_str();
+}
+
+std::string model_folder(const ModelOptions& options) {
+  if (!options.model_path.empty()) return options.model_path;
+  if (const char* path = std::getenv("MODEL_PATH"); path != nullptr && *path != '\0') return path;
+  return bundled_model().string();
+}
+
+LoadOptions load_options(const ModelOptions& options) {
+  check_device(options.device);
+  LoadOptions load;
+  load.dtype = dtype_from_string(options.dtype);
+  load.threads = options.threads;
+  if (ProgressBar::wanted()) {
+    load.progress = [bar = std::make_shared<ProgressBar>("loading weights")](
+                        std::size_t done, std::size_t total) { bar->show(done, total); };
+  }
+  return load;
+}
+
+}  // namespace tessera::app

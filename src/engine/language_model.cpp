@@ -1,0 +1,185 @@
+#include <tessera/language_model.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/fail.h"
+#include "base/machine.h"
+#include "engine/generator.h"
+#include "io/checkpoint.h"
+#include "model/config.h"
+#include "model/forward.h"
+#include "model/generation_config.h"
+#include "model/weights.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The type most of the checkpoint is stored in: that of the embedding.
+DType stored_dtype(const std::filesystem::path& folder) {
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  const CheckpointTensor* embedding = checkpoint.find("model.embed_tokens.weight");
+  if (embedding == nullptr) return DType::kBF16;  // load_weights() says what is missing
+  return compute_dtype(embedding->dtype()).value_or(DType::kBF16);
+}
+
+// fp16 has no cache of its own: bf16 would lose three bits of it.
+DType cache_dtype(DType weights) { return weights == DType::kBF16 ? DType::kBF16 : DType::kF32; }
+
+std::vector<std::int32_t> end_tokens(const ModelConfig& config, const GenerationConfig& generation,
+                                     const text::Tokenizer* tokenizer) {
+  std::vector<std::int32_t> ends;
+  const auto& configured =
+      generation.eos_token_ids.empty() ? config.eos_token_ids : generation.eos_token_ids;
+  for (std::int64_t id : configured) ends.push_back(static_cast<std::int32_t>(id));
+  if (ends.empty() && tokenizer != nullptr && tokenizer->eos_id()) ends.push_back(*tokenizer->eos_id());
+  return ends;
+}
+
+}  // namespace
+
+struct LanguageModel::Impl {
+  Impl(const std::filesystem::path& folder, const LoadOptions& options, bool with_tokenizer)
+      : executor(options.threads > 0 ? options.threads : available_cpus()),
+        config(ModelConfig::load(folder)),
+        generation_config(GenerationConfig::load(folder)),
+        dtype(options.dtype ? *options.dtype : stored_dtype(folder)) {
+    if (with_tokenizer) {
+      const auto start = Clock::now();
+      tokenizer = text::Tokenizer::load(folder);
+      chat_template = text::ChatTemplate::load(folder);
+      tokenizer_load_s = seconds_since(start);
+    }
+    const auto start = Clock::now();
+    weights = load_weights(folder, config, dtype, executor, options.progress);
+    model_load_s = seconds_since(start);
+  }
+
+  const text::Tokenizer& need_tokenizer() const {
+    if (!tokenizer) {
+      fail(ErrorCode::kInvalidArgument, "this needs a tokenizer, and the model was loaded without one");
+    }
+    return *tokenizer;
+  }
+
+  ops::Executor executor;
+  ModelConfig config;
+  GenerationConfig generation_config;
+  DType dtype;
+  std::optional<text::Tokenizer> tokenizer;
+  std::optional<text::ChatTemplate> chat_template;
+  double tokenizer_load_s = 0;
+  double model_load_s = 0;
+  ModelWeights weights;
+};
+
+LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LanguageModel::~LanguageModel() = default;
+LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;
+LanguageModel& LanguageModel::operator=(LanguageModel&&) noexcept = default;
+
+LanguageModel LanguageModel::load(const std::filesystem::path& folder, const LoadOptions& options) {
+  return LanguageModel(std::make_unique<Impl>(folder, options, true));
+}
+
+LanguageModel LanguageModel::load_without_tokenizer(const std::filesystem::path& folder,
+                                                    const LoadOptions& options) {
+  return LanguageModel(std::make_unique<Impl>(folder, options, false));
+}
+
+DType LanguageModel::dtype() const { return impl_->dtype; }
+int LanguageModel::threads() const { return impl_->executor.n_threads(); }
+std::int64_t LanguageModel::vocab_size() const { return impl_->config.vocab_size; }
+std::int64_t LanguageModel::max_context() const { return impl_->config.max_positions; }
+double LanguageModel::tokenizer_load_s() const { return impl_->tokenizer_load_s; }
+double LanguageModel::model_load_s() const { return impl_->model_load_s; }
+
+SamplingOptions LanguageModel::default_sampling() const {
+  const GenerationConfig& g = impl_->generation_config;
+  SamplingOptions sampling;
+  sampling.temperature = g.temperature.value_or(sampling.temperature);
+  sampling.top_k = g.top_k.value_or(sampling.top_k);
+  sampling.top_p = g.top_p.value_or(sampling.top_p);
+  sampling.repetition_penalty = g.repetition_penalty.value_or(sampling.repetition_penalty);
+  if (g.do_sample == false) sampling.temperature = 0;
+  return sampling;
+}
+
+std::vector<std::int32_t> LanguageModel::text_prompt(std::string_view text, bool parse_special) const {
+  return impl_->need_tokenizer().encode_prompt(
+      text, parse_special ? text::SpecialTokens::kParse : text::SpecialTokens::kPlain);
+}
+
+std::vector<std::int32_t> LanguageModel::chat_prompt(std::span<const Message> messages,
+                                                     bool parse_special) const {
+  const text::Tokenizer& tokenizer = impl_->need_tokenizer();
+  if (!impl_->chat_template) {
+    fail(ErrorCode::kUnsupported,
+         "this model has no chat template; use --raw to complete the prompt as it is");
+  }
+  auto list = nlohmann::json::array();
+  for (const Message& message : messages) {
+    list.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  const text::MarkedText rendered = impl_->chat_template->render_chat(list, true, tokenizer);
+  return parse_special ? tokenizer.encode_prompt(rendered.text, text::SpecialTokens::kParse)
+                       : tokenizer.encode_prompt(rendered);
+}
+
+std::string LanguageModel::decode(std::span<const std::int32_t> ids, bool skip_special) const {
+  return impl_->need_tokenizer().decode(ids, skip_special);
+}
+
+GenerationResult LanguageModel::generate_ids(std::span<const std::vector<std::int32_t>> prompts,
+                                             const GenerationOptions& options) {
+  const text::Tokenizer* tokenizer = impl_->tokenizer ? &*impl_->tokenizer : nullptr;
+  return generate({impl_->config, impl_->weights, tokenizer, impl_->executor,
+                   cache_dtype(impl_->dtype),
+                   end_tokens(impl_->config, impl_->generation_config, tokenizer)},
+                  prompts, options);
+}
+
+Completion LanguageModel::chat(std::span<const Message> messages, const GenerationOptions& options) {
+  const std::vector<std::int32_t> prompt = chat_prompt(messages);
+  return std::move(generate_ids(std::span(&prompt, 1), options).completions.front());
+}
+
+Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden) {
+  if (ids.empty()) fail(ErrorCode::kInvalidArgument, "the sequence is empty; give at least one token");
+  KvCache cache(impl_->config, cache_dtype(impl_->dtype), std::ssize(ids));
+  ForwardPass forward(impl_->config, impl_->weights, impl_->executor);
+  const Segment segment{cache.add_sequence(), ids, std::ssize(ids)};
+
+  const auto copy_of = [](const ops::ConstRows& rows) {
+    return std::vector<float>(rows.data, rows.data + rows.rows * rows.columns);
+  };
+  Logits result;
+  LayerObserver observe;
+  if (with_hidden) {
+    observe = [&](std::int64_t, const ops::ConstRows& hidden) {
+      result.hidden.push_back(copy_of(hidden));
+    };
+  }
+  const ops::ConstRows rows = forward.run(std::span(&segment, 1), cache, observe);
+  result.n_tokens = rows.rows;
+  result.vocab_size = rows.columns;
+  result.hidden_size = impl_->config.hidden_size;
+  result.logits = copy_of(rows);
+  return result;
+}
+
+std::string_view version() { return TESSERA_VERSION; }
+
+}  // namespace tessera
