@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <tessera/error.h>
-
 #include "model/forward.h"
+#include "tests/io/expect_error.h"
 #include "tests/model/reference_data.h"
 
 namespace tessera {
@@ -50,13 +49,7 @@ class RefusedStep : public ::testing::Test {
     const auto undisturbed = logits_around([](KvCache&, SequenceId, SequenceId) {});
     const auto disturbed = logits_around([&](KvCache& cache, SequenceId a, SequenceId b) {
       const std::vector<Segment> step = {{a, for_a, 1}, {b, for_b, 1}};
-      try {
-        forward_.run(step, cache);
-        FAIL() << "ran";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), code);
-        EXPECT_EQ(error.what(), sentence);
-      }
+      EXPECT_ERROR(forward_.run(step, cache), code, sentence);
     });
     EXPECT_EQ(disturbed, undisturbed);
   }

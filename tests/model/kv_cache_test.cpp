@@ -1,8 +1,9 @@
 #include "model/kv_cache.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <tessera/error.h>
 
 #include "base/convert.h"
+#include "tests/io/expect_error.h"
 
 namespace tessera {
 namespace {
@@ -124,16 +126,9 @@ TEST(KvCache, ExtendsAsAskedOrNotAtAll) {
   cache.extend(b, 5);
   const auto before = pages_of(cache, a);
   cache.remove_sequence(b);
-  try {
-    cache.extend(a, 2 * kPage);
-    FAIL() << "extended";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kContextOverflow);
-    EXPECT_STREQ(
-        error.what(),
-        "the KV cache is full: a sequence of 10 tokens needs 128 more, and 64 are free; use "
-        "a larger --context");
-  }
+  EXPECT_ERROR(cache.extend(a, 2 * kPage), ErrorCode::kContextOverflow,
+               "the KV cache is full: a sequence of 10 tokens needs 128 more, and 64 are free; use "
+               "a larger --context");
   EXPECT_EQ(cache.length(a), 10);
   EXPECT_EQ(pages_of(cache, a), before);
   EXPECT_EQ(cache.free_pages(), 1);

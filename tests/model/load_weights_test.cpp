@@ -1,21 +1,20 @@
 // What load_weights() makes of checkpoints that do not fit their config.json.
 #include <cstring>
 #include <filesystem>
-#include <functional>
-#include <limits>
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
-
-#include <tessera/error.h>
 
 #include "base/convert.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/weights.h"
+#include "tests/io/expect_error.h"
+#include "tests/io/temporary_folder.h"
 #include "tests/model/reference_data.h"
 
 namespace tessera {
@@ -44,13 +43,7 @@ Tensors read_tensors(const fs::path& path) {
 // The reference model `lite` (BF16) in a temporary folder, where it can be damaged.
 class LoadWeights : public ::testing::Test {
  protected:
-  LoadWeights() {
-    std::string pattern = (fs::temp_directory_path() / "tessera-load-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~LoadWeights() override { fs::remove_all(folder_); }
-
-  std::string file() const { return (folder_ / "model.safetensors").string(); }
+  std::string file() const { return folder_.name() + "/model.safetensors"; }
 
   void write() const {
     std::vector<SafetensorsTensor> list;
@@ -60,17 +53,11 @@ class LoadWeights : public ::testing::Test {
 
   ModelWeights load(DType dtype, const ProgressFn& progress = nullptr) {
     write();
-    return load_weights(folder_, config_, dtype, executor_, progress);
+    return load_weights(folder_.path(), config_, dtype, executor_, progress);
   }
 
   void expect_refused(DType dtype, ErrorCode code, const std::string& sentence) {
-    try {
-      load(dtype);
-      FAIL() << "loaded";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code);
-      EXPECT_EQ(error.what(), sentence);
-    }
+    EXPECT_ERROR(load(dtype), code, sentence);
   }
 
   // A tensor of other element type, every element `value`.
@@ -83,7 +70,7 @@ class LoadWeights : public ::testing::Test {
     convert(values.data(), DType::kF32, tensor.bytes.data(), dtype, n);
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   Tensors tensors_ = read_tensors(testing::reference_folder("lite") / "model.safetensors");
   ModelConfig config_ = ModelConfig::load(testing::reference_folder("lite"));
   ops::Executor executor_{2};
@@ -143,7 +130,8 @@ TEST_F(LoadWeights, ALargeTensorIsCompleteForEveryThreadCount) {
   write();
   for (int threads : {1, 3}) {
     ops::Executor executor(threads);
-    const ModelWeights weights = load_weights(folder_, config_, DType::kF32, executor, nullptr);
+    const ModelWeights weights =
+        load_weights(folder_.path(), config_, DType::kF32, executor, nullptr);
     for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
       const ops::Weight& weight =
           std::string_view(name) == "lm_head.weight" ? weights.head : weights.embedding;

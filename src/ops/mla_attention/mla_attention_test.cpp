@@ -1,7 +1,7 @@
 #include "ops/mla_attention/mla_attention.h"
 
+#include <algorithm>
 #include <limits>
-#include <numeric>
 #include <string>
 
 #include <fmt/format.h>
