@@ -33,7 +33,9 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(op
   validate(options);
 }
 
-double Sampler::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+double Sampler::uniform() {
+  return static_cast<double>(random_() >> 11) * 0x1p-53;
+}
 
 std::int32_t Sampler::pick(std::span<const float> logits, std::span<const std::int32_t> seen) {
   candidates_.resize(logits.size());
@@ -47,14 +49,16 @@ std::int32_t Sampler::pick(std::span<const float> logits, std::span<const std::i
   }
   if (options_.repetition_penalty != 1) penalise(seen);
   if (options_.greedy()) {
-    return std::ranges::max_element(candidates_, {}, &Candidate::logit)->token;  // the first of equals
+    // The first of equals.
+    return std::ranges::max_element(candidates_, {}, &Candidate::logit)->token;
   }
   return draw();
 }
 
 // Keskar et al. 2019, section 4.1, with the sign rule that keeps a penalty a penalty.
 void Sampler::penalise(std::span<const std::int32_t> seen) {
-  // In double and kept finite: a penalty or a product that fp32 cannot hold would become infinite or NaN.
+  // In double and kept finite: a penalty or a product that fp32 cannot hold would become infinite
+  // or NaN.
   constexpr double kMax = std::numeric_limits<float>::max();
   const double penalty = options_.repetition_penalty;
   for (std::int32_t token : std::unordered_set<std::int32_t>(seen.begin(), seen.end())) {
@@ -88,8 +92,8 @@ std::int32_t Sampler::draw() {
   if (!needs_order) {  // by token id
     for (const Candidate& c : candidates_) keep(c);
   } else {
-    // A heap gives candidates from the likeliest down, as far as any filter needs them, without sorting
-    // a whole vocabulary.
+    // A heap gives candidates from the likeliest down, as far as any filter needs them, without
+    // sorting a whole vocabulary.
     const auto less_likely = [](const Candidate& a, const Candidate& b) {
       return a.logit != b.logit ? a.logit < b.logit : a.token > b.token;
     };

@@ -48,6 +48,8 @@ std::string StopMatcher::push(std::string_view piece) {
   return out;
 }
 
-std::string StopMatcher::finish() { return std::exchange(held_, {}); }
+std::string StopMatcher::finish() {
+  return std::exchange(held_, {});
+}
 
 }  // namespace tessera

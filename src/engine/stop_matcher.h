@@ -10,7 +10,8 @@ namespace tessera {
 // Holds back text that may be the start of a stop string until the next piece decides.
 class StopMatcher {
  public:
-  explicit StopMatcher(std::vector<std::string> stops);  // throws Error(kInvalidArgument) if one is empty
+  explicit StopMatcher(
+      std::vector<std::string> stops);  // throws Error(kInvalidArgument) if one is empty
 
   // Text that is certainly not part of a stop string. Once one is complete, stopped() is true and
   // the text before it has been returned; nothing follows.

@@ -77,7 +77,8 @@ void KvCache::extend(SequenceId id, std::int64_t n) {
   const std::int64_t more = pages_to_extend(id, n);
   if (more > free_pages()) {
     fail(ErrorCode::kContextOverflow,
-         "the KV cache is full: a sequence of {} tokens needs {} more, and {} are free; use a larger "
+         "the KV cache is full: a sequence of {} tokens needs {} more, and {} are free; use a "
+         "larger "
          "--context",
          s.length, n, free_pages() * kPageTokens);
   }
