@@ -1,6 +1,7 @@
 #include "model/synth.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <string_view>
