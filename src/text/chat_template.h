@@ -41,7 +41,8 @@ class ChatTemplate {
   // the template calls raise_exception() or the variables are no object.
   MarkedText render(const nlohmann::ordered_json& variables, const RenderLimits& limits = {}) const;
 
-  // With the variables that every chat template gets; `tools` and `documents` are none. messages: [{"role": ..., "content": ...}, ...].
+  // With the variables that every chat template gets; `tools` and `documents` are none. messages:
+  // [{"role": ..., "content": ...}, ...].
   MarkedText render_chat(const nlohmann::ordered_json& messages, bool add_generation_prompt,
                          std::string_view bos_token, std::string_view eos_token) const;
 

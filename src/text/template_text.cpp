@@ -55,8 +55,8 @@ std::vector<MarkedText> split(const MarkedText& text, const std::optional<std::s
     return from;
   };
   for (begin = skip(0, true); begin < bytes.size();) {
-    if (!may_split()) {  // the rest, without the white space at its end
-      parts.push_back(strip(text.slice(begin, bytes.size()), std::nullopt, StripSide::kRight));
+    if (!may_split()) {  // the rest, white space at its end included
+      parts.push_back(text.slice(begin, bytes.size()));
       break;
     }
     const std::size_t end = skip(begin, false);

@@ -88,6 +88,12 @@ AddedToken added_token(const Json& json, const Vocabulary& vocabulary) {
     fail(ErrorCode::kBadTokenizer, "added_tokens: '{}' and model.vocab disagree about the id {}",
          token.content, token.id);
   }
+  const bool is_ambiguous = vocabulary_id >= 0 && vocabulary.is_byte_level(vocabulary_id) &&
+                            vocabulary.bytes_of(vocabulary_id) != token.content;
+  if (is_ambiguous) {
+    fail(ErrorCode::kUnsupported,
+         "added_tokens: '{}' is also the spelling of other bytes in model.vocab", token.content);
+  }
   return token;
 }
 
