@@ -55,7 +55,9 @@ std::vector<Choice> distribution(const std::vector<float>& logits, const Tokens&
     choices.push_back({static_cast<std::int32_t>(i), std::exp((x[i] - largest) / o.temperature)});
   }
   normalise(choices);
-  std::ranges::stable_sort(choices, std::greater(), &Choice::probability);
+  std::ranges::sort(choices, [](const Choice& a, const Choice& b) {
+    return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;
+  });
   if (o.top_k > 0 && static_cast<std::size_t>(o.top_k) < choices.size()) {
     choices.resize(static_cast<std::size_t>(o.top_k));
     normalise(choices);

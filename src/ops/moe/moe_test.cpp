@@ -37,7 +37,6 @@ class Moe : public ::testing::TestWithParam<DType> {
   static constexpr std::int64_t kHidden = 33;
   static constexpr std::int64_t kInner = 17;
   static constexpr int kExperts = 6;
-  static constexpr std::int64_t kTopK = 2;
 
   // Every token goes to two of the experts 0, 1, 3 and 5.
   std::vector<std::int32_t> choices(std::int64_t rows) {
