@@ -11,7 +11,8 @@
 
 namespace tessera::testing {
 
-// What differs between two arrays of one length. A NaN or infinity on either side counts as not_finite.
+// What differs between two arrays of one length. A NaN or infinity on either side counts as
+// not_finite.
 struct Difference {
   double max_abs = 0;
   double largest = 0;  // largest magnitude expected
@@ -53,7 +54,8 @@ inline ::testing::AssertionResult close(std::span<const float> got, std::span<co
     return ::testing::AssertionSuccess();
   }
   return ::testing::AssertionFailure() << fmt::format(
-             "{} values against {}; largest difference {} at index {} ({} against {}), tolerance {}, "
+             "{} values against {}; largest difference {} at index {} ({} against {}), tolerance "
+             "{}, "
              "cosine {}, {} not finite",
              got.size(), expected.size(), d.max_abs, d.worst,
              got.empty() ? 0 : got[std::min(d.worst, got.size() - 1)],

@@ -29,8 +29,8 @@ enum class ErrorCode {
 // A stable name such as "missing-tensor".
 std::string_view to_string(ErrorCode code);
 
-// Thrown by every function of the library that can fail. what() is one sentence that names the thing
-// (file, tensor, option) and says what to do about it.
+// Thrown by every function of the library that can fail. what() is one sentence that names the
+// thing (file, tensor, option) and says what to do about it.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}

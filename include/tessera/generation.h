@@ -10,15 +10,16 @@
 
 namespace tessera {
 
-// How the next token is drawn. The filters apply in this order: repetition_penalty, temperature, top_k,
-// top_p, min_p.
+// How the next token is drawn. The filters apply in this order: repetition_penalty, temperature,
+// top_k, top_p, min_p.
 struct SamplingOptions {
-  double temperature = 0.7;         // >= 0; 0 takes the likeliest token (greedy), whatever else is set
-  std::int64_t top_k = 0;           // >= 0: keep the k likeliest; 0 keeps all
-  double top_p = 1;                 // (0, 1]: keep the likeliest that together reach this probability
-  double min_p = 0;                 // [0, 1]: drop what is less likely than this share of the likeliest
-  double repetition_penalty = 1;    // > 0: logits of tokens already seen, divided (positive) or multiplied
-  std::uint64_t seed = 0;           // the same seed gives the same tokens
+  double temperature = 0.7;  // >= 0; 0 takes the likeliest token (greedy), whatever else is set
+  std::int64_t top_k = 0;    // >= 0: keep the k likeliest; 0 keeps all
+  double top_p = 1;          // (0, 1]: keep the likeliest that together reach this probability
+  double min_p = 0;          // [0, 1]: drop what is less likely than this share of the likeliest
+  double repetition_penalty =
+      1;                   // > 0: logits of tokens already seen, divided (positive) or multiplied
+  std::uint64_t seed = 0;  // the same seed gives the same tokens
 
   bool greedy() const { return temperature == 0; }
 };
@@ -41,7 +42,8 @@ struct GenerationOptions {
   std::vector<std::string> stop;  // generation ends before the first of these; none may be empty
 
   // Tokens that one sequence may reach, prompt included. 0: what prompt and max_new_tokens need, at
-  // most the positions of the model. Memory for the KV cache is set aside for that many per sequence.
+  // most the positions of the model. Memory for the KV cache is set aside for that many per
+  // sequence.
   std::int64_t context = 0;
   std::int64_t prefill_chunk = 512;  // prompt tokens per step, 1 or more
 
@@ -65,7 +67,8 @@ struct GenerationResult {
   double prefill_s = 0;                 // steps that read prompts
   double decode_s = 0;                  // steps of one token per sequence
   std::int64_t prefill_tokens = 0;
-  std::int64_t decode_tokens = 0;  // tokens that decode steps produced: all but each sequence's first
+  std::int64_t decode_tokens =
+      0;  // tokens that decode steps produced: all but each sequence's first
 };
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ namespace tessera {
 struct LoadOptions {
   std::optional<DType> dtype;  // of the weights in memory; default: that of the files
   int threads = 0;             // 0: the CPUs this process may use
-  // Called while weights are read, from one thread at a time, with bytes_done rising to bytes_total.
+  // Called while weights are read, from one thread at a time, with bytes_done rising to
+  // bytes_total.
   std::function<void(std::size_t bytes_done, std::size_t bytes_total)> progress;
 };
 
@@ -59,13 +60,13 @@ class LanguageModel {
   double tokenizer_load_s() const;
   double model_load_s() const;
 
-  // What generation_config.json asks for; temperature 0.7 where it is silent about sampling, and greedy
-  // where it says do_sample false.
+  // What generation_config.json asks for; temperature 0.7 where it is silent about sampling, and
+  // greedy where it says do_sample false.
   SamplingOptions default_sampling() const;
 
-  // Token ids of a prompt, with exactly one beginning-of-sequence token where the tokenizer has one.
-  // chat renders the chat template up to where the assistant's answer starts. Text that looks like a
-  // control token ("<｜end▁of▁sentence｜>") stays plain text unless parse_special is set.
+  // Token ids of a prompt, with exactly one beginning-of-sequence token where the tokenizer has
+  // one. chat renders the chat template up to where the assistant's answer starts. Text that looks
+  // like a control token ("<｜end▁of▁sentence｜>") stays plain text unless parse_special is set.
   std::vector<std::int32_t> text_prompt(std::string_view text, bool parse_special = false) const;
   std::vector<std::int32_t> chat_prompt(std::span<const Message> messages,
                                         bool parse_special = false) const;

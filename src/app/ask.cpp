@@ -1,9 +1,9 @@
 // tessera ask: answers prompts and reports how fast.
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,10 +15,10 @@
 
 #include "app/commands.h"
 #include "app/model_options.h"
-#include "app/text_file.h"
 #include "app/validators.h"
 #include "base/fail.h"
 #include "base/machine.h"
+#include "io/text_file.h"
 
 namespace tessera::app {
 
@@ -52,15 +52,33 @@ struct AskOptions {
 void refuse_absent_operators(const AskOptions& options) {
   const auto refuse = [](bool given, std::string_view flag, std::string_view what) {
     if (given) {
-      fail(ErrorCode::kInvalidArgument,
-           "{} needs {}, which this version does not have; leave it out to run the native operators",
-           flag, what);
+      fail(
+          ErrorCode::kInvalidArgument,
+          "{} needs {}, which this version does not have; leave it out to run the native operators",
+          flag, what);
     }
   };
   refuse(options.use_pto, "--use-pto", "the tile RMSNorm");
   refuse(options.use_rope, "--use-rope", "the tile RoPE");
   refuse(options.use_kv_fusion, "--use-kv-fusion", "the fused KV prolog");
   refuse(options.use_acl_graph, "--use-acl-graph", "graph mode");
+}
+
+// The non-empty lines of a file, joined by newlines.
+std::string read_sentences(const std::filesystem::path& path) {
+  std::istringstream lines(read_text_file(path));
+  std::string sentences;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    if (!sentences.empty()) sentences += '\n';
+    sentences += line;
+  }
+  if (sentences.empty()) {
+    fail(ErrorCode::kInvalidArgument, "{}: has no text; give a file with at least one sentence",
+         path.string());
+  }
+  return sentences;
 }
 
 // --prompt, else the lines of --sentence-file, else the default.
@@ -102,7 +120,9 @@ double per_second(std::int64_t n, double seconds) {
   return seconds > 0 ? static_cast<double>(n) / seconds : 0;
 }
 
-double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+double megabytes(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024.0);
+}
 
 // Everything the summary and the report say.
 struct Measured {
@@ -147,7 +167,8 @@ nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) 
   report["generated_tokens"] = m.generated_tokens();
   report["tokens_per_second"] = per_second(m.generated_tokens(), r.generate_s);
   report["generate_peak_mem_mb"] = megabytes(m.generate_peak_bytes);
-  report["time_to_first_token_s"] = m.each([](const Completion& c) { return c.time_to_first_token_s; });
+  report["time_to_first_token_s"] =
+      m.each([](const Completion& c) { return c.time_to_first_token_s; });
   report["prefill_tokens_per_second"] = per_second(r.prefill_tokens, r.prefill_s);
   report["decode_tokens_per_second"] = per_second(r.decode_tokens, r.decode_s);
   report["dtype"] = to_string(model.dtype());
@@ -173,8 +194,8 @@ void print_summary(const LanguageModel& model, const Measured& m) {
              model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes),
              r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
              r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
-             per_second(m.generated_tokens(), r.generate_s), per_second(r.decode_tokens, r.decode_s),
-             megabytes(m.generate_peak_bytes));
+             per_second(m.generated_tokens(), r.generate_s),
+             per_second(r.decode_tokens, r.decode_s), megabytes(m.generate_peak_bytes));
 }
 
 // One prompt streams; the answers of several follow one another when all are there.
@@ -230,8 +251,9 @@ void add_ask_command(CLI::App& app) {
   auto options = std::make_shared<AskOptions>();
   GenerationOptions& generation = options->generation;
   CLI::App* ask = app.add_subcommand("ask", "Answer a prompt and report how fast");
-  ask->add_option("--prompt", options->prompts,
-                  "what to ask; several make one batch (default: " + std::string(kDefaultPrompt) + ")")
+  ask->add_option(
+         "--prompt", options->prompts,
+         "what to ask; several make one batch (default: " + std::string(kDefaultPrompt) + ")")
       ->allow_extra_args(false);
   ask->add_option("--sentence-file", options->sentence_file,
                   "take the prompt from a file: its non-empty lines; --prompt wins");

@@ -29,12 +29,14 @@ struct LogitsOptions {
 
 SafetensorsTensor tensor(std::string name, std::int64_t rows, std::int64_t columns,
                          const std::vector<float>& values) {
-  return {std::move(name), SafetensorsDType::kF32, {rows, columns}, std::as_bytes(std::span(values))};
+  return {
+      std::move(name), SafetensorsDType::kF32, {rows, columns}, std::as_bytes(std::span(values))};
 }
 
 void run(const LogitsOptions& options) {
   if (options.ids.empty() && options.text.empty()) {
-    fail(ErrorCode::kInvalidArgument, "nothing to run; give token ids with --ids or text with --text");
+    fail(ErrorCode::kInvalidArgument,
+         "nothing to run; give token ids with --ids or text with --text");
   }
   const std::string folder = model_folder(options.model);
   const bool needs_tokenizer = options.ids.empty();
@@ -46,7 +48,8 @@ void run(const LogitsOptions& options) {
   const Logits result = model.logits(ids, options.hidden);
 
   std::vector<SafetensorsTensor> tensors;
-  tensors.push_back({"ids", SafetensorsDType::kI32, {std::ssize(ids)}, std::as_bytes(std::span(ids))});
+  tensors.push_back(
+      {"ids", SafetensorsDType::kI32, {std::ssize(ids)}, std::as_bytes(std::span(ids))});
   tensors.push_back(tensor("logits", result.n_tokens, result.vocab_size, result.logits));
   for (std::size_t layer = 0; layer < result.hidden.size(); ++layer) {
     tensors.push_back(tensor(fmt::format("hidden.{}", layer), result.n_tokens, result.hidden_size,
@@ -54,9 +57,10 @@ void run(const LogitsOptions& options) {
   }
   write_safetensors(options.output, tensors, {{"dtype", std::string(to_string(model.dtype()))}});
   fmt::print("{}: logits [{}, {}]{}\n", options.output, result.n_tokens, result.vocab_size,
-             options.hidden ? fmt::format(", hidden.0 to hidden.{} [{}, {}]", result.hidden.size() - 1,
-                                          result.n_tokens, result.hidden_size)
-                            : "");
+             options.hidden
+                 ? fmt::format(", hidden.0 to hidden.{} [{}, {}]", result.hidden.size() - 1,
+                               result.n_tokens, result.hidden_size)
+                 : "");
 }
 
 }  // namespace
@@ -66,7 +70,9 @@ void add_logits_command(CLI::App& app) {
   CLI::App* logits = app.add_subcommand("logits", "Write the logits of every position to a file");
   CLI::Option* ids =
       logits->add_option("--ids", options->ids, "token ids, as 1,2,3")->delimiter(',');
-  logits->add_option("--text", options->text, "text, tokenized with the BOS that the tokenizer asks for")
+  logits
+      ->add_option("--text", options->text,
+                   "text, tokenized with the BOS that the tokenizer asks for")
       ->excludes(ids);
   logits->add_flag("--parse-special", options->parse_special,
                    "read control tokens in the text as such instead of as text");

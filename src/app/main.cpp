@@ -1,4 +1,5 @@
-// The `tessera` command. One file per subcommand; this one only dispatches and maps errors to exit codes.
+// The `tessera` command. One file per subcommand; this one only dispatches and maps errors to exit
+// codes.
 #include <algorithm>
 #include <cstdio>
 #include <exception>

@@ -25,8 +25,9 @@ fs::path bundled_model() {
 
 void check_device(const std::string& device) {
   if (device == "cpu") return;
-  const bool is_npu = device.rfind("npu:", 0) == 0 ||
-                      (!device.empty() && device.find_first_not_of("0123456789") == std::string::npos);
+  const bool is_npu =
+      device.rfind("npu:", 0) == 0 ||
+      (!device.empty() && device.find_first_not_of("0123456789") == std::string::npos);
   if (is_npu) {
     fail(ErrorCode::kInvalidArgument,
          "--device {} names an accelerator, and this build has none; its devices are: cpu", device);

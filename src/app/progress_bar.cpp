@@ -7,7 +7,9 @@
 
 namespace tessera::app {
 
-bool ProgressBar::wanted() { return ::isatty(STDERR_FILENO) == 1; }
+bool ProgressBar::wanted() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
 
 void ProgressBar::show(std::size_t bytes_done, std::size_t bytes_total) {
   const Clock::time_point now = Clock::now();
@@ -26,8 +28,8 @@ void ProgressBar::show(std::size_t bytes_done, std::size_t bytes_total) {
   fmt::print(stderr, "\r{} [{}{}] {:3.0f} %  {:.1f}/{:.1f} GB  {:.1f} GB/s  ETA {:.0f} s\x1b[K",
              label_, std::string(static_cast<std::size_t>(filled), '#'),
              std::string(static_cast<std::size_t>(kWidth - filled), '.'), share * 100,
-             static_cast<double>(bytes_done) / 1e9, static_cast<double>(bytes_total) / 1e9, rate / 1e9,
-             left);
+             static_cast<double>(bytes_done) / 1e9, static_cast<double>(bytes_total) / 1e9,
+             rate / 1e9, left);
   std::fflush(stderr);
 }
 

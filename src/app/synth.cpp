@@ -1,4 +1,6 @@
 // tessera synth: a model of real sizes with random weights.
+#include "model/synth.h"
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -14,7 +16,6 @@
 #include "app/progress_bar.h"
 #include "app/validators.h"
 #include "base/machine.h"
-#include "model/synth.h"
 #include "model/synth/presets.h"
 
 namespace tessera::app {

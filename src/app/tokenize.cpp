@@ -10,9 +10,9 @@
 
 #include "app/commands.h"
 #include "app/model_options.h"
-#include "app/text_file.h"
 #include "base/fail.h"
 #include "io/json_file.h"
+#include "io/text_file.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -67,8 +67,7 @@ void run(const TokenizeOptions& options) {
   if (!options.chat.empty()) {
     return print_chat(tokenizer, folder, options);
   }
-  fail(ErrorCode::kInvalidArgument,
-       "nothing to tokenize; give --text, --file, --decode or --chat");
+  fail(ErrorCode::kInvalidArgument, "nothing to tokenize; give --text, --file, --decode or --chat");
 }
 
 }  // namespace

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-bool is_mapped(std::size_t bytes) { return bytes >= kHugePage; }
+bool is_mapped(std::size_t bytes) {
+  return bytes >= kHugePage;
+}
 
 std::byte* map_huge(std::size_t bytes) {
   // Over-allocate by one huge page, then give back what lies outside the aligned block.
@@ -37,11 +39,12 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
   if (is_mapped(bytes)) {
     data_ = map_huge(bytes);
   } else {
-    data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow));
+    data_ =
+        static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow));
   }
   if (data_ == nullptr) {
-    fail(ErrorCode::kOutOfMemory, "cannot allocate {:.1f} MB; free memory or use a smaller --context",
-         bytes / 1e6);
+    fail(ErrorCode::kOutOfMemory,
+         "cannot allocate {:.1f} MB; free memory or use a smaller --context", bytes / 1e6);
   }
 }
 

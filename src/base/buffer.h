@@ -8,8 +8,9 @@
 namespace tessera {
 
 // A fixed-size block aligned to 64 bytes (a cache line, one AVX-512 register). From 2 MB on it is
-// mapped by itself and advised to use huge pages: first touch of 4 KB pages runs at a quarter of the
-// speed. The content starts undefined for small blocks and zero for mapped ones; do not rely on it.
+// mapped by itself and advised to use huge pages: first touch of 4 KB pages runs at a quarter of
+// the speed. The content starts undefined for small blocks and zero for mapped ones; do not rely on
+// it.
 class Buffer {
  public:
   static constexpr std::size_t kAlignment = 64;

@@ -2,7 +2,9 @@
 
 namespace tessera {
 
-std::size_t size_in_bytes(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+std::size_t size_in_bytes(DType dtype) {
+  return dtype == DType::kF32 ? 4 : 2;
+}
 
 std::string_view to_string(DType dtype) {
   switch (dtype) {

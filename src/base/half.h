@@ -19,7 +19,9 @@ struct f16 {
   std::uint16_t bits;
 };
 
-inline float to_float(float value) { return value; }
+inline float to_float(float value) {
+  return value;
+}
 
 inline float to_float(bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
@@ -27,7 +29,8 @@ inline float to_float(bf16 value) {
 
 inline float to_float(f16 value) {
   // Place exponent and mantissa where binary32 has them, then scale by 2^112 to re-bias. Subnormals
-  // come out right because the multiplication normalises them; Inf and NaN get the all-ones exponent.
+  // come out right because the multiplication normalises them; Inf and NaN get the all-ones
+  // exponent.
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = static_cast<std::uint32_t>(value.bits & 0x7fffu) << 13;
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;

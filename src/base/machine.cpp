@@ -94,10 +94,16 @@ std::size_t available_memory_bytes() {
   return std::min(machine, cgroup_memory_left().value_or(machine));
 }
 
-std::size_t resident_bytes() { return proc_field("/proc/self/status", "VmRSS").value_or(0); }
+std::size_t resident_bytes() {
+  return proc_field("/proc/self/status", "VmRSS").value_or(0);
+}
 
-std::size_t peak_resident_bytes() { return proc_field("/proc/self/status", "VmHWM").value_or(0); }
+std::size_t peak_resident_bytes() {
+  return proc_field("/proc/self/status", "VmHWM").value_or(0);
+}
 
-void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
+void reset_peak_resident() {
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
 
 }  // namespace tessera

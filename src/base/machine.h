@@ -8,8 +8,8 @@ namespace tessera {
 // CPUs in the affinity mask, bounded by the cgroup CPU quota (v1 or v2), at least 1.
 int available_cpus();
 
-// Bytes that can still be allocated without swapping: the kernel's MemAvailable, bounded by what the
-// cgroup leaves.
+// Bytes that can still be allocated without swapping: the kernel's MemAvailable, bounded by what
+// the cgroup leaves.
 std::size_t available_memory_bytes();
 
 // Resident memory of this process now, and its highest value since the last reset_peak_resident().

@@ -1,5 +1,5 @@
-// TESSERA_MULTIVERSION compiles a plain loop for several x86-64 levels and picks one when the program
-// loads, so that one binary runs everywhere and still uses the vector width at hand.
+// TESSERA_MULTIVERSION compiles a plain loop for several x86-64 levels and picks one when the
+// program loads, so that one binary runs everywhere and still uses the vector width at hand.
 #pragma once
 
 // Sanitizers instrument the resolver that picks a version, which then runs before they are ready.

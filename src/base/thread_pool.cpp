@@ -12,8 +12,8 @@ namespace tessera {
 
 namespace {
 
-// About 20 us of spinning: longer than the gap between two operators of one step, shorter than a time
-// slice, so that a machine that is shared loses little.
+// About 20 us of spinning: longer than the gap between two operators of one step, shorter than a
+// time slice, so that a machine that is shared loses little.
 constexpr int kSpins = 4000;
 
 void pause() {
@@ -38,8 +38,8 @@ void wait_while_equal(const std::atomic<T>& value, T old) {
 
 ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
-    fail(ErrorCode::kInvalidArgument, "the number of threads must be from 1 to {}, not {}", kMaxThreads,
-         n_threads);
+    fail(ErrorCode::kInvalidArgument, "the number of threads must be from 1 to {}, not {}",
+         kMaxThreads, n_threads);
   }
   for (int worker = 1; worker < n_threads; ++worker) {
     threads_.emplace_back([this, worker] { work(worker); });

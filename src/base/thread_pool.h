@@ -12,9 +12,9 @@
 
 namespace tessera {
 
-// run() wakes every worker, takes part as worker 0, and returns when all are done. Waiting threads spin
-// for a bounded time and then sleep. One region at a time; run() is not re-entrant. The first exception
-// thrown in a region is rethrown by run() after all workers have left it.
+// run() wakes every worker, takes part as worker 0, and returns when all are done. Waiting threads
+// spin for a bounded time and then sleep. One region at a time; run() is not re-entrant. The first
+// exception thrown in a region is rethrown by run() after all workers have left it.
 class ThreadPool {
  public:
   static constexpr int kMaxThreads = 1024;
@@ -34,8 +34,8 @@ class ThreadPool {
                const_cast<void*>(static_cast<const void*>(&body)));
   }
 
-  // body(task, worker) once for each task in [0, n_tasks), in no fixed order: results must not depend
-  // on which worker runs a task.
+  // body(task, worker) once for each task in [0, n_tasks), in no fixed order: results must not
+  // depend on which worker runs a task.
   template <typename Body>
   void parallel_for(std::int64_t n_tasks, Body&& body) {
     if (n_tasks <= 0) return;

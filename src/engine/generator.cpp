@@ -76,8 +76,8 @@ std::int64_t context_for(const GeneratorParts& parts, std::span<const std::int32
   const std::int64_t limit = options.context > 0 ? options.context : parts.config.max_positions;
   if (n >= limit) {
     fail(ErrorCode::kContextOverflow,
-         "the prompt has {} tokens, and a context of {} leaves no room for an answer; shorten it{}", n,
-         limit, limit < parts.config.max_positions ? " or raise --context" : "");
+         "the prompt has {} tokens, and a context of {} leaves no room for an answer; shorten it{}",
+         n, limit, limit < parts.config.max_positions ? " or raise --context" : "");
   }
   if (options.context > 0) return options.context;
   return n + std::min(options.max_new_tokens, limit - n);

@@ -24,8 +24,8 @@ struct GeneratorParts {
 
 // Reads all prompts in chunks, then decodes one token per live sequence and step. Throws Error:
 // kInvalidArgument for an option out of range, an empty prompt or one with an unknown token;
-// kContextOverflow for a prompt longer than the context; kOutOfMemory before a cache that does not fit
-// is allocated; kNotFinite.
+// kContextOverflow for a prompt longer than the context; kOutOfMemory before a cache that does not
+// fit is allocated; kNotFinite.
 GenerationResult generate(const GeneratorParts& parts,
                           std::span<const std::vector<std::int32_t>> prompts,
                           const GenerationOptions& options);

@@ -1,10 +1,10 @@
-#include <tessera/language_model.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include <tessera/language_model.h>
 
 #include "base/fail.h"
 #include "base/machine.h"
@@ -36,7 +36,9 @@ DType stored_dtype(const std::filesystem::path& folder) {
 }
 
 // fp16 has no cache of its own: bf16 would lose three bits of it.
-DType cache_dtype(DType weights) { return weights == DType::kBF16 ? DType::kBF16 : DType::kF32; }
+DType cache_dtype(DType weights) {
+  return weights == DType::kBF16 ? DType::kBF16 : DType::kF32;
+}
 
 std::vector<std::int32_t> end_tokens(const ModelConfig& config, const GenerationConfig& generation,
                                      const text::Tokenizer* tokenizer) {
@@ -44,7 +46,8 @@ std::vector<std::int32_t> end_tokens(const ModelConfig& config, const Generation
   const auto& configured =
       generation.eos_token_ids.empty() ? config.eos_token_ids : generation.eos_token_ids;
   for (std::int64_t id : configured) ends.push_back(static_cast<std::int32_t>(id));
-  if (ends.empty() && tokenizer != nullptr && tokenizer->eos_id()) ends.push_back(*tokenizer->eos_id());
+  if (ends.empty() && tokenizer != nullptr && tokenizer->eos_id())
+    ends.push_back(*tokenizer->eos_id());
   return ends;
 }
 
@@ -69,7 +72,8 @@ struct LanguageModel::Impl {
 
   const text::Tokenizer& need_tokenizer() const {
     if (!tokenizer) {
-      fail(ErrorCode::kInvalidArgument, "this needs a tokenizer, and the model was loaded without one");
+      fail(ErrorCode::kInvalidArgument,
+           "this needs a tokenizer, and the model was loaded without one");
     }
     return *tokenizer;
   }
@@ -99,12 +103,24 @@ LanguageModel LanguageModel::load_without_tokenizer(const std::filesystem::path&
   return LanguageModel(std::make_unique<Impl>(folder, options, false));
 }
 
-DType LanguageModel::dtype() const { return impl_->dtype; }
-int LanguageModel::threads() const { return impl_->executor.n_threads(); }
-std::int64_t LanguageModel::vocab_size() const { return impl_->config.vocab_size; }
-std::int64_t LanguageModel::max_context() const { return impl_->config.max_positions; }
-double LanguageModel::tokenizer_load_s() const { return impl_->tokenizer_load_s; }
-double LanguageModel::model_load_s() const { return impl_->model_load_s; }
+DType LanguageModel::dtype() const {
+  return impl_->dtype;
+}
+int LanguageModel::threads() const {
+  return impl_->executor.n_threads();
+}
+std::int64_t LanguageModel::vocab_size() const {
+  return impl_->config.vocab_size;
+}
+std::int64_t LanguageModel::max_context() const {
+  return impl_->config.max_positions;
+}
+double LanguageModel::tokenizer_load_s() const {
+  return impl_->tokenizer_load_s;
+}
+double LanguageModel::model_load_s() const {
+  return impl_->model_load_s;
+}
 
 SamplingOptions LanguageModel::default_sampling() const {
   const GenerationConfig& g = impl_->generation_config;
@@ -117,7 +133,8 @@ SamplingOptions LanguageModel::default_sampling() const {
   return sampling;
 }
 
-std::vector<std::int32_t> LanguageModel::text_prompt(std::string_view text, bool parse_special) const {
+std::vector<std::int32_t> LanguageModel::text_prompt(std::string_view text,
+                                                     bool parse_special) const {
   return impl_->need_tokenizer().encode_prompt(
       text, parse_special ? text::SpecialTokens::kParse : text::SpecialTokens::kPlain);
 }
@@ -133,8 +150,8 @@ std::vector<std::int32_t> LanguageModel::chat_prompt(std::span<const Message> me
   for (const Message& message : messages) {
     list.push_back({{"role", message.role}, {"content", message.content}});
   }
-  const text::MarkedText rendered = impl_->chat_template->render_chat(
-      list, true, tokenizer.bos_token(), tokenizer.eos_token());
+  const text::MarkedText rendered =
+      impl_->chat_template->render_chat(list, true, tokenizer.bos_token(), tokenizer.eos_token());
   return parse_special ? tokenizer.encode_prompt(rendered.text, text::SpecialTokens::kParse)
                        : tokenizer.encode_prompt(rendered);
 }
@@ -146,19 +163,21 @@ std::string LanguageModel::decode(std::span<const std::int32_t> ids, bool skip_s
 GenerationResult LanguageModel::generate_ids(std::span<const std::vector<std::int32_t>> prompts,
                                              const GenerationOptions& options) {
   const text::Tokenizer* tokenizer = impl_->tokenizer ? &*impl_->tokenizer : nullptr;
-  return generate({impl_->config, impl_->weights, tokenizer, impl_->executor,
-                   cache_dtype(impl_->dtype),
-                   end_tokens(impl_->config, impl_->generation_config, tokenizer)},
-                  prompts, options);
+  return generate(
+      {impl_->config, impl_->weights, tokenizer, impl_->executor, cache_dtype(impl_->dtype),
+       end_tokens(impl_->config, impl_->generation_config, tokenizer)},
+      prompts, options);
 }
 
-Completion LanguageModel::chat(std::span<const Message> messages, const GenerationOptions& options) {
+Completion LanguageModel::chat(std::span<const Message> messages,
+                               const GenerationOptions& options) {
   const std::vector<std::int32_t> prompt = chat_prompt(messages);
   return std::move(generate_ids(std::span(&prompt, 1), options).completions.front());
 }
 
 Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden) {
-  if (ids.empty()) fail(ErrorCode::kInvalidArgument, "the sequence is empty; give at least one token");
+  if (ids.empty())
+    fail(ErrorCode::kInvalidArgument, "the sequence is empty; give at least one token");
   KvCache cache(impl_->config, cache_dtype(impl_->dtype), std::ssize(ids));
   ForwardPass forward(impl_->config, impl_->weights, impl_->executor);
   const Segment segment{cache.add_sequence(), ids, std::ssize(ids)};
@@ -181,6 +200,8 @@ Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden
   return result;
 }
 
-std::string_view version() { return TESSERA_VERSION; }
+std::string_view version() {
+  return TESSERA_VERSION;
+}
 
 }  // namespace tessera

@@ -14,7 +14,8 @@ namespace tessera {
 
 namespace {
 
-// The norms inside attention have this epsilon whatever the config says, in DeepSeek's own code too.
+// The norms inside attention have this epsilon whatever the config says, in DeepSeek's own code
+// too.
 constexpr float kLatentNormEps = 1e-6f;
 
 ops::RouterParameters router_parameters(const ModelConfig& c) {
@@ -55,14 +56,16 @@ void extend_all(std::span<const Segment> segments, const ModelConfig& config, Kv
     const std::int64_t length = cache.length(s.sequence) + std::ssize(s.tokens);
     if (length > config.max_positions) {
       fail(ErrorCode::kContextOverflow,
-           "a sequence of {} tokens is longer than the {} positions of the model; shorten the prompt",
+           "a sequence of {} tokens is longer than the {} positions of the model; shorten the "
+           "prompt",
            length, config.max_positions);
     }
     pages += cache.pages_to_extend(s.sequence, std::ssize(s.tokens));
   }
   if (pages > cache.free_pages()) {
     fail(ErrorCode::kContextOverflow,
-         "the KV cache is full: the step needs {} more tokens and {} are free; use a larger --context",
+         "the KV cache is full: the step needs {} more tokens and {} are free; use a larger "
+         "--context",
          pages * KvCache::kPageTokens, cache.free_pages() * KvCache::kPageTokens);
   }
   for (const Segment& s : segments) cache.extend(s.sequence, std::ssize(s.tokens));
@@ -72,19 +75,19 @@ void extend_all(std::span<const Segment> segments, const ModelConfig& config, Kv
 
 // T tokens; every array is fp32.
 struct ForwardPass::Activations {
-  ops::Rows x;            // [T, hidden]: the residual stream
-  ops::Rows normed;       // [T, hidden]
-  ops::Rows branch;       // [T, hidden]: what a layer adds to the stream
-  ops::Rows cos, sin;     // [T, rope / 2]
-  ops::Rows q_a;          // [T, q_lora_rank]
-  ops::Rows q;            // [T, heads * (nope + rope)]
-  ops::Rows latent;       // [T, kv_lora_rank + rope]
-  ops::Rows absorbed;     // [T, heads * (kv_lora_rank + rope)]: the query in the space of the cache
-  ops::Rows attended;     // [T, heads * kv_lora_rank]
-  ops::Rows values;       // [T, heads * v]
-  ops::Rows scores;       // [T, experts]
-  ops::Rows selected;     // [logit rows, hidden]
-  ops::Rows logits;       // [logit rows, vocab]
+  ops::Rows x;         // [T, hidden]: the residual stream
+  ops::Rows normed;    // [T, hidden]
+  ops::Rows branch;    // [T, hidden]: what a layer adds to the stream
+  ops::Rows cos, sin;  // [T, rope / 2]
+  ops::Rows q_a;       // [T, q_lora_rank]
+  ops::Rows q;         // [T, heads * (nope + rope)]
+  ops::Rows latent;    // [T, kv_lora_rank + rope]
+  ops::Rows absorbed;  // [T, heads * (kv_lora_rank + rope)]: the query in the space of the cache
+  ops::Rows attended;  // [T, heads * kv_lora_rank]
+  ops::Rows values;    // [T, heads * v]
+  ops::Rows scores;    // [T, experts]
+  ops::Rows selected;  // [logit rows, hidden]
+  ops::Rows logits;    // [logit rows, vocab]
 };
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
@@ -93,8 +96,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
       weights_(weights),
       executor_(executor),
       frequencies_(config.rope),
-      attention_scale_(
-          static_cast<float>(ops::attention_scale(config.rope, config.qk_dim()))),
+      attention_scale_(static_cast<float>(ops::attention_scale(config.rope, config.qk_dim()))),
       router_(router_parameters(config)) {}
 
 ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_t n_logits) {
@@ -141,8 +143,8 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
                                 const LayerObserver& observe) {
   std::int64_t n_logits = 0;
   for (const Segment& s : segments) n_logits += s.n_logits;
-  extend_all(segments, config_, cache);
   Activations a = arrange(count_tokens(segments), n_logits);
+  extend_all(segments, config_, cache);
 
   embed(segments, a.x);
   std::int64_t row = 0;
@@ -208,8 +210,8 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   std::vector<ops::MatmulJob> into_latent;
   std::vector<ops::MatmulJob> out_of_latent;
   for (std::int64_t h = 0; h < c.n_heads; ++h) {
-    const ops::WeightView both = w.kv_b.view().outputs(h * (c.qk_nope_dim + c.v_dim),
-                                                       c.qk_nope_dim + c.v_dim);
+    const ops::WeightView both =
+        w.kv_b.view().outputs(h * (c.qk_nope_dim + c.v_dim), c.qk_nope_dim + c.v_dim);
     into_latent.push_back({q.head(h, c.qk_nope_dim), both.outputs(0, c.qk_nope_dim).transposed(),
                            absorbed.head(h, c.kv_lora_rank)});
     out_of_latent.push_back({attended.head(h, c.kv_lora_rank), both.outputs(c.qk_nope_dim, c.v_dim),
@@ -245,12 +247,12 @@ void ForwardPass::query(const AttentionWeights& w, Activations& a) {
     rms_norm(a.q_a, w.q_a_norm.floats(), kLatentNormEps, a.q_a, executor_);
     matmul(a.q_a, w.q_b.view(), a.q, executor_);
   }
-  const ops::Heads rotated{a.q.data + c.qk_nope_dim, a.q.rows, c.n_heads, a.q.stride,
-                           c.qk_dim()};
+  const ops::Heads rotated{a.q.data + c.qk_nope_dim, a.q.rows, c.n_heads, a.q.stride, c.qk_dim()};
   rope(rotated, a.cos, a.sin, ops::RopeLayout::kInterleaved);
 }
 
-// The new tokens' rows of the cache: the normalised latent and the rotated key that all heads share.
+// The new tokens' rows of the cache: the normalised latent and the rotated key that all heads
+// share.
 void ForwardPass::store_latent(const AttentionWeights& w, std::int64_t layer,
                                std::span<const Segment> segments, KvCache& cache, Activations& a) {
   const ModelConfig& c = config_;

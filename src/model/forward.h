@@ -34,9 +34,10 @@ class ForwardPass {
   ForwardPass(const ModelConfig& config, const ModelWeights& weights, ops::Executor& executor);
 
   // One step: T tokens of several sequences, flattened; a sequence appears in at most one segment.
-  // Appends them to the cache and returns logits [sum of n_logits, vocab] in the order of the segments,
-  // valid until the next run. Throws Error(kInvalidArgument) for a token outside the vocabulary and
-  // Error(kContextOverflow) when the cache or the model's positions run out; the cache is then as before.
+  // Appends them to the cache and returns logits [sum of n_logits, vocab] in the order of the
+  // segments, valid until the next run. Throws Error(kInvalidArgument) for a token outside the
+  // vocabulary and Error(kContextOverflow) when the cache or the model's positions run out; the
+  // cache is then as before.
   ops::ConstRows run(std::span<const Segment> segments, KvCache& cache,
                      const LayerObserver& observe = nullptr);
 

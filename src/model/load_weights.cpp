@@ -21,7 +21,8 @@ namespace tessera {
 
 namespace {
 
-// One tensor of the checkpoint and where it goes: rows [first_row, first_row + shape[0]) of a weight.
+// One tensor of the checkpoint and where it goes: rows [first_row, first_row + shape[0]) of a
+// weight.
 struct Placement {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -29,8 +30,8 @@ struct Placement {
   std::int64_t first_row;
 };
 
-// Walks over everything a model of this config has, in the order of its layers, and creates each weight
-// by calling make(weight, dtype, n, k).
+// Walks over everything a model of this config has, in the order of its layers, and creates each
+// weight by calling make(weight, dtype, n, k).
 class Plan {
  public:
   using Make = std::function<void(ops::Weight&, DType, std::int64_t n, std::int64_t k)>;
@@ -125,7 +126,9 @@ class Plan {
 };
 
 // Old checkpoints carry the rotary frequencies, which follow from config.json.
-bool is_derived(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
+bool is_derived(std::string_view name) {
+  return name.ends_with(".rotary_emb.inv_freq");
+}
 
 std::string and_more(std::size_t count) {
   return count > 1 ? fmt::format(" (and {} more)", count - 1) : std::string();
@@ -150,7 +153,8 @@ void check(const Checkpoint& checkpoint, const std::vector<Placement>& placement
   }
   if (!unexpected.empty()) {
     fail(ErrorCode::kUnexpectedTensor,
-         "{}: tensor {}{} belongs to no part of the model that config.json describes; check that both "
+         "{}: tensor {}{} belongs to no part of the model that config.json describes; check that "
+         "both "
          "come from the same checkpoint",
          checkpoint.name(), in_quotes(unexpected.front()), and_more(unexpected.size()));
   }
@@ -165,7 +169,8 @@ void check(const Checkpoint& checkpoint, const std::vector<Placement>& placement
     }
     if (!compute_dtype(tensor.dtype())) {
       fail(ErrorCode::kUnsupported,
-           "{}: tensor {} has element type {}, which cannot be loaded; supported are F32, BF16 and F16",
+           "{}: tensor {} has element type {}, which cannot be loaded; supported are F32, BF16 and "
+           "F16",
            tensor.file->name(), in_quotes(p.name), to_string(tensor.dtype()));
     }
   }
@@ -175,10 +180,11 @@ void check_memory(const ModelConfig& config, DType dtype) {
   const std::size_t needed = weight_bytes(config, dtype);
   const std::size_t available = available_memory_bytes();
   if (needed > available) {
-    fail(ErrorCode::kOutOfMemory,
-         "the weights take {:.1f} GB in {}, but {:.1f} GB are free; free memory or choose a smaller "
-         "--dtype",
-         needed / 1e9, to_string(dtype), available / 1e9);
+    fail(
+        ErrorCode::kOutOfMemory,
+        "the weights take {:.1f} GB in {}, but {:.1f} GB are free; free memory or choose a smaller "
+        "--dtype",
+        needed / 1e9, to_string(dtype), available / 1e9);
   }
 }
 
@@ -193,12 +199,12 @@ struct Chunk {
 constexpr std::size_t kChunkElements = std::size_t{1} << 20;
 constexpr std::int64_t kBlockElements = 1 << 16;  // converted through the second-level cache
 
-std::vector<Chunk> chunks_of(const Checkpoint& checkpoint, const std::vector<Placement>& placements) {
+std::vector<Chunk> chunks_of(const Checkpoint& checkpoint,
+                             const std::vector<Placement>& placements) {
   std::vector<Chunk> chunks;
   for (const Placement& p : placements) {
     const CheckpointTensor& tensor = checkpoint.get(p.name);
-    const std::size_t n =
-        tensor.bytes().size() / size_in_bytes(*compute_dtype(tensor.dtype()));
+    const std::size_t n = tensor.bytes().size() / size_in_bytes(*compute_dtype(tensor.dtype()));
     for (std::size_t first = 0; first < n; first += kChunkElements) {
       chunks.push_back({&p, &tensor, first, std::min(kChunkElements, n - first)});
     }
@@ -249,14 +255,15 @@ void read_all(const std::vector<Chunk>& chunks, ops::Executor& executor,
   for (const Chunk& chunk : chunks) total += bytes_of(chunk);
   std::mutex mutex;
   std::size_t done = 0;
-  executor.parallel_for(std::ssize(chunks), static_cast<std::int64_t>(total), [&](std::int64_t i, ops::Worker& worker) {
-    const Chunk& chunk = chunks[static_cast<std::size_t>(i)];
-    read_chunk(chunk, worker);
-    if (!progress) return;
-    const std::lock_guard lock(mutex);
-    done += bytes_of(chunk);
-    progress(done, total);
-  });
+  executor.parallel_for(std::ssize(chunks), static_cast<std::int64_t>(total),
+                        [&](std::int64_t i, ops::Worker& worker) {
+                          const Chunk& chunk = chunks[static_cast<std::size_t>(i)];
+                          read_chunk(chunk, worker);
+                          if (!progress) return;
+                          const std::lock_guard lock(mutex);
+                          done += bytes_of(chunk);
+                          progress(done, total);
+                        });
 }
 
 }  // namespace
@@ -280,8 +287,8 @@ std::size_t weight_bytes(const ModelConfig& config, DType dtype) {
   return bytes;
 }
 
-ModelWeights load_weights(const std::filesystem::path& folder, const ModelConfig& config, DType dtype,
-                          ops::Executor& executor, const ProgressFn& progress) {
+ModelWeights load_weights(const std::filesystem::path& folder, const ModelConfig& config,
+                          DType dtype, ops::Executor& executor, const ProgressFn& progress) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   ModelWeights weights;
   {

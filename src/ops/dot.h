@@ -1,7 +1,8 @@
 // Inner products with a fixed order of additions.
 //
-// Sixteen partial sums, one per lane, are what a vector unit keeps anyway; spelling them out lets the
-// compiler vectorise without -ffast-math, and gives the same bits at every vector width.
+// Sixteen partial sums, one per lane, are what a vector unit keeps anyway; spelling them out lets
+// the compiler vectorise without -ffast-math. The bits do not depend on the vector width, only on
+// whether the CPU fuses multiply and add.
 #pragma once
 
 #include <cstdint>

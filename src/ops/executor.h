@@ -54,13 +54,12 @@ class Executor {
       for (std::int64_t task = 0; task < n_tasks; ++task) body(task, worker(0));
       return;
     }
-    pool_.parallel_for(n_tasks,
-                       [&](std::int64_t task, int index) { body(task, worker(index)); });
+    pool_.parallel_for(n_tasks, [&](std::int64_t task, int index) { body(task, worker(index)); });
   }
 
  private:
-  // About 10 us of one thread's work: a fork and join takes a tenth of that when the threads are awake,
-  // and far more when they sleep or the machine is shared.
+  // About 10 us of one thread's work: a fork and join takes a tenth of that when the threads are
+  // awake, and far more when they sleep or the machine is shared.
   static constexpr std::int64_t kMinParallelWork = std::int64_t{1} << 18;
 
   ThreadPool pool_;

@@ -36,7 +36,8 @@ struct BasicRows {
   }
 };
 
-// Values of several heads per row: those of one head are contiguous, heads stand `head_stride` apart.
+// Values of several heads per row: those of one head are contiguous, heads stand `head_stride`
+// apart.
 template <typename T>
 struct BasicHeads {
   T* data = nullptr;

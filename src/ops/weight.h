@@ -38,7 +38,10 @@ class Weight {
  public:
   Weight() = default;
   Weight(DType dtype, std::int64_t n, std::int64_t k)
-      : dtype_(dtype), n_(n), k_(k), buffer_(static_cast<std::size_t>(n * k) * size_in_bytes(dtype)) {}
+      : dtype_(dtype),
+        n_(n),
+        k_(k),
+        buffer_(static_cast<std::size_t>(n * k) * size_in_bytes(dtype)) {}
 
   bool empty() const { return n_ == 0; }
   DType dtype() const { return dtype_; }

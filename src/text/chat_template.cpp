@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "io/text_file.h"
 #include "text/template_interpreter.h"
 #include "text/template_parser.h"
-#include "text/text_file.h"
 
 namespace tessera::text {
 

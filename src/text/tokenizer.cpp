@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fail.h"
-#include "text/text_file.h"
+#include "io/text_file.h"
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"

@@ -11,10 +11,10 @@
 namespace tessera {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::CommandResult;
+using ::testing::HasSubstr;
 using testing::run_tessera;
+using ::testing::StartsWith;
 
 // Runs `tessera ask` with a report and returns it.
 nlohmann::json report_of(std::vector<std::string> arguments) {
@@ -36,7 +36,9 @@ void expect_failure(const std::vector<std::string>& arguments, int exit_code,
   EXPECT_EQ(result.out, "");
 }
 
-nlohmann::json expected_answers() { return read_json_file(TESSERA_TEST_DATA "/demo/greedy.json"); }
+nlohmann::json expected_answers() {
+  return read_json_file(TESSERA_TEST_DATA "/demo/greedy.json");
+}
 
 TEST(Ask, AnswersTheDefaultPrompt) {
   const CommandResult result = run_tessera({"ask", "--greedy"});
@@ -47,11 +49,26 @@ TEST(Ask, AnswersTheDefaultPrompt) {
 
 TEST(Ask, ReportsEveryKey) {
   const nlohmann::json report = report_of({"--greedy", "--threads", "1", "--dtype", "fp32"});
-  for (const char* key :
-       {"model", "mode", "tokenizer_load_s", "model_load_s", "model_load_peak_mem_mb", "tokenize_s",
-        "input_tokens", "generate_s", "generated_tokens", "tokens_per_second",
-        "generate_peak_mem_mb", "time_to_first_token_s", "prefill_tokens_per_second",
-        "decode_tokens_per_second", "dtype", "threads", "seed", "finish_reason", "text", "token_ids"}) {
+  for (const char* key : {"model",
+                          "mode",
+                          "tokenizer_load_s",
+                          "model_load_s",
+                          "model_load_peak_mem_mb",
+                          "tokenize_s",
+                          "input_tokens",
+                          "generate_s",
+                          "generated_tokens",
+                          "tokens_per_second",
+                          "generate_peak_mem_mb",
+                          "time_to_first_token_s",
+                          "prefill_tokens_per_second",
+                          "decode_tokens_per_second",
+                          "dtype",
+                          "threads",
+                          "seed",
+                          "finish_reason",
+                          "text",
+                          "token_ids"}) {
     EXPECT_TRUE(report.contains(key)) << key;
   }
   const nlohmann::json expected = expected_answers()[0];
@@ -92,7 +109,8 @@ TEST(Ask, AnUnderscoreInAValueStays) {
 TEST(Ask, SentenceFileJoinsItsNonEmptyLines) {
   const std::string path = ::testing::TempDir() + "/sentences.txt";
   std::ofstream(path) << "\n你好\r\n\n   \n";
-  EXPECT_EQ(report_of({"--greedy", "--sentence_file", path})["text"], expected_answers()[0]["text"]);
+  EXPECT_EQ(report_of({"--greedy", "--sentence_file", path})["text"],
+            expected_answers()[0]["text"]);
   // --prompt wins.
   EXPECT_EQ(report_of({"--greedy", "--sentence_file", path, "--prompt",
                        expected_answers()[1]["prompt"]})["text"],
@@ -118,7 +136,8 @@ TEST(Ask, ModelPathComesFromTheEnvironment) {
 TEST(Ask, ControlTokensInAPromptStayText) {
   const std::string prompt = "<｜end▁of▁sentence｜>";
   const auto plain = report_of({"--greedy", "--output_length=1", "--prompt", prompt});
-  const auto parsed = report_of({"--greedy", "--output_length=1", "--prompt", prompt, "--parse_special"});
+  const auto parsed =
+      report_of({"--greedy", "--output_length=1", "--prompt", prompt, "--parse_special"});
   EXPECT_GT(plain["input_tokens"], parsed["input_tokens"]);
 }
 
@@ -126,8 +145,9 @@ TEST(Ask, UsageErrorsExitWith2) {
   expect_failure({"ask", "--prompt", ""}, 2, "the prompt is empty; give --prompt some text");
   expect_failure({"ask", "--device", "7"}, 2,
                  "--device 7 names an accelerator, and this build has none; its devices are: cpu");
-  expect_failure({"ask", "--device", "npu:0"}, 2,
-                 "--device npu:0 names an accelerator, and this build has none; its devices are: cpu");
+  expect_failure(
+      {"ask", "--device", "npu:0"}, 2,
+      "--device npu:0 names an accelerator, and this build has none; its devices are: cpu");
   expect_failure({"ask", "--device", "tpu"}, 2,
                  "--device tpu is unknown; the devices of this build are: cpu");
   expect_failure({"ask", "--temperature", "nan"}, 2,
@@ -141,9 +161,10 @@ TEST(Ask, UsageErrorsExitWith2) {
   expect_failure({"ask", "--min_p", "2"}, 2, "min_p must be from 0 to 1, not 2");
   expect_failure({"ask", "--repetition_penalty", "0"}, 2,
                  "repetition_penalty must be a number above 0, not 0");
-  expect_failure({"ask", "--use_kv_fusion"}, 2,
-                 "--use-kv-fusion needs the fused KV prolog, which this version does not have; leave it "
-                 "out to run the native operators");
+  expect_failure(
+      {"ask", "--use_kv_fusion"}, 2,
+      "--use-kv-fusion needs the fused KV prolog, which this version does not have; leave it "
+      "out to run the native operators");
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"ask", "--threads", "0"},
         {"ask", "--threads", "x"},
@@ -159,12 +180,14 @@ TEST(Ask, UsageErrorsExitWith2) {
 }
 
 TEST(Ask, FailedRunsExitWith1) {
-  expect_failure({"ask", "--context", "3"}, 1,
-                 "the prompt has 9 tokens, and a context of 3 leaves no room for an answer; shorten it "
-                 "or raise --context");
-  expect_failure({"ask", "--report-file", "/no/such/folder/report.json", "--output_length=1"}, 1,
-                 "/no/such/folder/report.json: cannot be written (No such file or directory); check the "
-                 "folder and the free space");
+  expect_failure(
+      {"ask", "--context", "3"}, 1,
+      "the prompt has 9 tokens, and a context of 3 leaves no room for an answer; shorten it "
+      "or raise --context");
+  expect_failure(
+      {"ask", "--report-file", "/no/such/folder/report.json", "--output_length=1"}, 1,
+      "/no/such/folder/report.json: cannot be written (No such file or directory); check the "
+      "folder and the free space");
 }
 
 TEST(Command, VersionAndHelp) {

@@ -6,10 +6,9 @@
 #include <sstream>
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <gtest/gtest.h>
 
 namespace tessera::testing {
 

@@ -36,9 +36,9 @@ class LogitsCommand : public ::testing::TestWithParam<std::string> {};
 TEST_P(LogitsCommand, WritesTheReferenceValues) {
   const testing::ReferenceValues expected(GetParam());
   const std::string path = ::testing::TempDir() + "/logits-" + GetParam() + ".safetensors";
-  const auto result = run_tessera({"logits", "--model-path",
-                                   testing::reference_folder(GetParam()).string(), "--dtype", "fp32",
-                                   "--ids", comma_list(expected.ids("ids")), "--hidden", "--output", path});
+  const auto result = run_tessera(
+      {"logits", "--model-path", testing::reference_folder(GetParam()).string(), "--dtype", "fp32",
+       "--ids", comma_list(expected.ids("ids")), "--hidden", "--output", path});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto file = SafetensorsFile::open(path);
   EXPECT_TRUE(testing::close(floats(file, "logits"), expected.floats("fp32.logits"), 1e-4));

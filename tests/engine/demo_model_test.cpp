@@ -1,4 +1,5 @@
-// The bundled model through the public interface, against transformers (tests/data/demo/greedy.json).
+// The bundled model through the public interface, against transformers
+// (tests/data/demo/greedy.json).
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ const std::vector<Expected>& expected() {
   static const std::vector<Expected> all = [] {
     std::vector<Expected> list;
     for (const auto& e : read_json_file(TESSERA_TEST_DATA "/demo/greedy.json")) {
-      list.push_back({e.at("prompt"), e.at("template"), e.at("prompt_ids"), e.at("token_ids"),
-                      e.at("text")});
+      list.push_back(
+          {e.at("prompt"), e.at("template"), e.at("prompt_ids"), e.at("token_ids"), e.at("text")});
     }
     return list;
   }();
@@ -63,7 +64,8 @@ TEST(DemoModel, GreedyTokensEqualTransformersInEveryDtype) {
     LanguageModel model = load(dtype);
     for (const Expected& e : expected()) {
       const auto result = model.generate_ids({&e.prompt_ids, 1}, greedy());
-      EXPECT_EQ(result.completions[0].token_ids, e.token_ids) << e.prompt << " " << to_string(dtype);
+      EXPECT_EQ(result.completions[0].token_ids, e.token_ids)
+          << e.prompt << " " << to_string(dtype);
       EXPECT_EQ(result.completions[0].text, e.text);
     }
   }
@@ -114,8 +116,8 @@ TEST(DemoModel, TheSameSeedGivesTheSameTextAtAnyBatchSize) {
   const auto batch = model.generate_ids(prompts, options);
   EXPECT_EQ(batch.completions[0].token_ids, alone.completions[0].token_ids);
   EXPECT_EQ(batch.completions[2].token_ids, alone.completions[0].token_ids);
-  EXPECT_NE(alone.completions[0].token_ids, std::vector(expected()[0].token_ids.begin(),
-                                                        expected()[0].token_ids.begin() + 30));
+  EXPECT_NE(alone.completions[0].token_ids,
+            std::vector(expected()[0].token_ids.begin(), expected()[0].token_ids.begin() + 30));
   options.sampling.seed = 8;
   EXPECT_NE(model.generate_ids({prompts.data(), 1}, options).completions[0].token_ids,
             alone.completions[0].token_ids);

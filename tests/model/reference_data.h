@@ -28,7 +28,9 @@ class ReferenceValues {
       : file_(SafetensorsFile::open(reference_folder(model) / "expected.safetensors")) {}
 
   std::vector<float> floats(const std::string& name) const { return values<float>(name); }
-  std::vector<std::int32_t> ids(const std::string& name) const { return values<std::int32_t>(name); }
+  std::vector<std::int32_t> ids(const std::string& name) const {
+    return values<std::int32_t>(name);
+  }
   std::size_t number(const std::string& key) const { return std::stoul(file_.metadata().at(key)); }
 
  private:

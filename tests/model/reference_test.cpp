@@ -71,8 +71,8 @@ TEST_P(ReferenceModel, LogitsAndLayersInFp32) {
   const ReferenceValues expected(GetParam());
   Loaded model(GetParam(), DType::kF32);
   std::int64_t layers_seen = 0;
-  const auto logits =
-      model.logits(expected.ids("ids"), 1000, [&](std::int64_t layer, const ops::ConstRows& hidden) {
+  const auto logits = model.logits(
+      expected.ids("ids"), 1000, [&](std::int64_t layer, const ops::ConstRows& hidden) {
         EXPECT_EQ(layer, layers_seen++);
         const std::span all(hidden.data, static_cast<std::size_t>(hidden.rows * hidden.columns));
         EXPECT_TRUE(close(all, expected.floats("fp32.hidden." + std::to_string(layer)), 1e-4))
@@ -111,7 +111,8 @@ TEST_P(ReferenceModel, LogitsInBf16) {
   const auto wanted = expected.floats("bf16.logits");
   ASSERT_EQ(logits.size(), wanted.size());
   for (std::size_t at = 0; at < wanted.size(); at += vocab) {
-    const auto d = compare(std::span(logits).subspan(at, vocab), std::span(wanted).subspan(at, vocab));
+    const auto d =
+        compare(std::span(logits).subspan(at, vocab), std::span(wanted).subspan(at, vocab));
     EXPECT_EQ(d.not_finite, 0u);
     EXPECT_GE(d.cosine, 0.999) << "position " << at / vocab;
   }
@@ -141,7 +142,8 @@ TEST_P(ReferenceModel, ChunksChangeNoBestToken) {
   const ReferenceValues expected(GetParam());
   Loaded model(GetParam(), DType::kF32);
   for (std::size_t chunk : {1, 7, 64}) {
-    EXPECT_TRUE(close(model.logits(expected.ids("ids"), chunk), expected.floats("fp32.logits"), 1e-4))
+    EXPECT_TRUE(
+        close(model.logits(expected.ids("ids"), chunk), expected.floats("fp32.logits"), 1e-4))
         << "chunks of " << chunk;
   }
 }
@@ -155,13 +157,14 @@ TEST_P(ReferenceModel, GreedyContinuation) {
     Loaded model(GetParam(), DType::kF32);
     KvCache cache = model.cache(std::ssize(wanted) + static_cast<std::int64_t>(n_prompt));
     const SequenceId sequence = cache.add_sequence();
-    std::vector<std::int32_t> next(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n_prompt));
+    std::vector<std::int32_t> next(all.begin(),
+                                   all.begin() + static_cast<std::ptrdiff_t>(n_prompt));
     std::vector<std::int32_t> got;
     while (got.size() < wanted.size()) {
       ops::ConstRows logits;
       for (std::size_t first = 0; first < next.size(); first += chunk) {
-        const Segment part{
-            sequence, std::span(next).subspan(first, std::min(chunk, next.size() - first)), 1};
+        const Segment part{sequence,
+                           std::span(next).subspan(first, std::min(chunk, next.size() - first)), 1};
         logits = model.forward.run(std::span(&part, 1), cache);
       }
       const auto best = std::ranges::max_element(logits.row(0)) - logits.row(0).begin();
@@ -216,7 +219,8 @@ TEST_P(BatchOfUnequalLengths, EqualsEachAlone) {
       }
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      EXPECT_TRUE(close(logits[i], expected.floats("batch." + std::to_string(i) + ".fp32.logits"), 1e-4))
+      EXPECT_TRUE(
+          close(logits[i], expected.floats("batch." + std::to_string(i) + ".fp32.logits"), 1e-4))
           << "sequence " << i << ", chunks of " << chunk;
     }
   }

@@ -111,9 +111,7 @@ std::vector<int> choices(const ModelConfig& c, const LayerWeights& w, const ops:
   ops::rms_norm(stream, w.post_attention_norm.floats(), 1e-6f, normed_rows, executor);
   ops::matmul(normed_rows, w.router.view(), score_rows, executor);
   const ops::RouterParameters parameters{.top_k = c.n_experts_per_token,
-                                         .method = c.topk_method == TopkMethod::kGreedy
-                                                       ? ops::TopKMethod::kGreedy
-                                                       : ops::TopKMethod::kGroupLimitedGreedy,
+                                         .method = c.topk_method,
                                          .n_groups = c.n_groups,
                                          .top_k_groups = c.top_k_groups};
   const auto n_choices = static_cast<std::size_t>(stream.rows * c.n_experts_per_token);

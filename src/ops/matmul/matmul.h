@@ -18,8 +18,8 @@ struct MatmulJob {
   Rows y;
 };
 
-// Runs independent products as one parallel region. The result of a job depends on its own shape and
-// numbers alone: not on the thread count nor on the other jobs.
+// Runs independent products as one parallel region. The result of a job depends on its own shape
+// and numbers alone: not on the thread count nor on the other jobs.
 void matmul(std::span<const MatmulJob> jobs, Executor& executor);
 void matmul(const ConstRows& x, const WeightView& w, const Rows& y, Executor& executor);
 

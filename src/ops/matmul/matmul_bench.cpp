@@ -1,5 +1,5 @@
-// Matrix products at V2-Lite's sizes. GB/s counts weight bytes: with one row the product should run at
-// the speed of memory, with many at that of the arithmetic.
+// Matrix products at V2-Lite's sizes. GB/s counts weight bytes: with one row the product should run
+// at the speed of memory, with many at that of the arithmetic.
 #include <random>
 #include <vector>
 
@@ -43,18 +43,28 @@ void matmul_rows(benchmark::State& state, DType dtype, std::int64_t n, std::int6
     next = (next + 1) % copies;
   }
   const double runs = static_cast<double>(state.iterations());
-  state.counters["GB/s"] = benchmark::Counter(
-      runs * static_cast<double>(weights[0].bytes()) / 1e9, benchmark::Counter::kIsRate);
-  state.counters["GFLOP/s"] = benchmark::Counter(
-      runs * 2e-9 * static_cast<double>(m * n * k), benchmark::Counter::kIsRate);
+  state.counters["GB/s"] = benchmark::Counter(runs * static_cast<double>(weights[0].bytes()) / 1e9,
+                                              benchmark::Counter::kIsRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(runs * 2e-9 * static_cast<double>(m * n * k), benchmark::Counter::kIsRate);
 }
 
 BENCHMARK_CAPTURE(matmul_rows, q_proj_bf16, DType::kBF16, 3072, 2048)
-    ->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseRealTime();
+    ->Arg(1)
+    ->Arg(8)
+    ->Arg(64)
+    ->Arg(512)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(matmul_rows, q_proj_fp32, DType::kF32, 3072, 2048)
-    ->Arg(1)->Arg(8)->Arg(64)->Arg(512)->UseRealTime();
+    ->Arg(1)
+    ->Arg(8)
+    ->Arg(64)
+    ->Arg(512)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(matmul_rows, expert_gate_up_bf16, DType::kBF16, 2816, 2048)
-    ->Arg(1)->Arg(48)->UseRealTime();
+    ->Arg(1)
+    ->Arg(48)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace tessera::ops

@@ -28,8 +28,7 @@ const MatmulCache::Entry& MatmulCache::entry(const MatmulShape& shape) {
   if (entries_.size() >= kMaxEntries) entries_.clear();
 
   using dnnl::memory;
-  const auto type =
-      shape.dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const auto type = shape.dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::desc x({shape.m, shape.k}, type, memory::dims{shape.x_stride, 1});
   const memory::desc w({shape.k, shape.n}, type, memory::dims{shape.w_k_stride, shape.w_n_stride});
   const memory::desc y({shape.m, shape.n}, memory::data_type::f32, memory::dims{shape.y_stride, 1});
@@ -38,8 +37,8 @@ const MatmulCache::Entry& MatmulCache::entry(const MatmulShape& shape) {
 }
 
 void MatmulCache::run(const MatmulShape& shape, const void* x, const void* w, float* y) {
-  // The pool is the only source of parallelism: oneDNN's own would split the sum over k by the thread
-  // count and change the result. The setting belongs to the calling thread.
+  // The pool is the only source of parallelism: oneDNN's own would split the sum over k by the
+  // thread count and change the result. The setting belongs to the calling thread.
   omp_set_num_threads(1);
   try {
     const Entry& product = entry(shape);

@@ -1,9 +1,9 @@
 // Multi-head latent attention in absorbed form (DeepSeek-V2, arXiv:2405.04434, section 2.1).
 //
-// The cache holds one row per token for all heads: the normalised latent c and the rotated key k_pe.
-// With W_UK absorbed into the query and W_UV applied afterwards, a head's score for a cached token is
-// the inner product of its query [latent + rope] with that row, and its output is the weighted sum of
-// the latents.
+// The cache holds one row per token for all heads: the normalised latent c and the rotated key
+// k_pe. With W_UK absorbed into the query and W_UV applied afterwards, a head's score for a cached
+// token is the inner product of its query [latent + rope] with that row, and its output is the
+// weighted sum of the latents.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct LatentPages {
   std::int64_t row_values() const { return latent_dim + rope_dim; }
   // The rows [page_tokens, row_values()] of a page.
   const std::byte* page(std::int32_t index) const {
-    return data + static_cast<std::size_t>(index * page_tokens * row_values()) * size_in_bytes(dtype);
+    return data +
+           static_cast<std::size_t>(index * page_tokens * row_values()) * size_in_bytes(dtype);
   }
 };
 
@@ -37,16 +38,15 @@ struct VisibleTokens {
   std::int64_t length = 0;
 };
 
-// query [rows, heads, latent + rope]; visible [rows]; out [rows, heads, latent], not overlapping query.
-// out(r, h) = sum_t softmax_t(scale * query(r, h) . row(t)) * latent(t). A row's result depends on
-// that row and its cache alone. Rows beyond `length` and pages not named are never read.
+// query [rows, heads, latent + rope]; visible [rows]; out [rows, heads, latent], not overlapping
+// query. out(r, h) = sum_t softmax_t(scale * query(r, h) . row(t)) * latent(t). A row's result
+// depends on that row and its cache alone. Rows beyond `length` and pages not named are never read.
 void mla_attention(const ConstHeads& query, const LatentPages& cache,
                    std::span<const VisibleTokens> visible, float scale, const Heads& out,
                    Executor& executor);
 
 // The same in double.
 void mla_attention_reference(const ConstHeads& query, const LatentPages& cache,
-                             std::span<const VisibleTokens> visible, float scale,
-                             const Heads& out);
+                             std::span<const VisibleTokens> visible, float scale, const Heads& out);
 
 }  // namespace tessera::ops

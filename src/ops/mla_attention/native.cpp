@@ -12,17 +12,18 @@ namespace tessera::ops {
 namespace {
 
 template <typename T>
-[[gnu::always_inline]] inline void score_rows(const float* query, const T* rows, std::int64_t n_rows,
-                                              std::int64_t row_values, float scale, float* scores) {
+[[gnu::always_inline]] inline void score_rows(const float* query, const T* rows,
+                                              std::int64_t n_rows, std::int64_t row_values,
+                                              float scale, float* scores) {
   for (std::int64_t t = 0; t < n_rows; ++t) {
     scores[t] = scale * dot(query, rows + t * row_values, row_values);
   }
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void add_rows(const float* weights, const T* rows, std::int64_t n_rows,
-                                            std::int64_t row_values, std::int64_t latent_dim,
-                                            float* out) {
+[[gnu::always_inline]] inline void add_rows(const float* weights, const T* rows,
+                                            std::int64_t n_rows, std::int64_t row_values,
+                                            std::int64_t latent_dim, float* out) {
   for (std::int64_t t = 0; t < n_rows; ++t) {
     const float weight = weights[t];
     const T* row = rows + t * row_values;
@@ -56,8 +57,8 @@ void for_each_page(const LatentPages& cache, const VisibleTokens& visible, Visit
   }
 }
 
-// Scores to probabilities, all of one query at once: the largest is known before anything is summed,
-// so no rescaling is needed.
+// Scores to probabilities, all of one query at once: the largest is known before anything is
+// summed, so no rescaling is needed.
 void softmax(float* scores, std::int64_t n) {
   const float largest = *std::max_element(scores, scores + n);
   float sum = 0;

@@ -20,8 +20,8 @@ struct FeedForward {
 void feed_forward(const ConstRows& x, const FeedForward& ffn, const Rows& y, Executor& executor);
 
 // y += sum over the top_k choices of each token of weight * expert(x). chosen, weights:
-// [rows * top_k] as route() writes them. A token's experts are added in rising order of index, so the
-// sum does not depend on the order of the choices. Experts that no token chose are not read.
+// [rows * top_k] as route() writes them. A token's experts are added in rising order of index, so
+// the sum does not depend on the order of the choices. Experts that no token chose are not read.
 void moe(const ConstRows& x, std::span<const FeedForward> experts,
          std::span<const std::int32_t> chosen, std::span<const float> weights, const Rows& y,
          Executor& executor);

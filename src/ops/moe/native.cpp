@@ -38,7 +38,8 @@ std::vector<Group> groups_of(const std::vector<Choice>& choices) {
   std::vector<Group> groups;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (groups.empty() || groups.back().expert != static_cast<std::size_t>(choices[i].expert)) {
-      groups.push_back({static_cast<std::size_t>(choices[i].expert), static_cast<std::int64_t>(i), 0});
+      groups.push_back(
+          {static_cast<std::size_t>(choices[i].expert), static_cast<std::int64_t>(i), 0});
     }
     ++groups.back().rows;
   }

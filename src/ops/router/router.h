@@ -14,7 +14,8 @@ enum class TopKMethod {
   kGroupLimitedGreedy,  // the same within the top_k_groups groups whose largest scores are largest
 };
 
-std::string_view to_string(TopKMethod method);  // as in config.json: "greedy", "group_limited_greedy"
+std::string_view to_string(
+    TopKMethod method);  // as in config.json: "greedy", "group_limited_greedy"
 
 struct RouterParameters {
   std::int64_t top_k = 1;  // experts per token
@@ -25,9 +26,9 @@ struct RouterParameters {
   float scale = 1;                // on the weights where they are not normalised
 };
 
-// logits [tokens, experts] fp32. Writes for each token top_k expert indices, highest score first (of
-// equal scores the lower index), and their weights: softmax over all experts, times scale or normalised.
-// experts, weights: [tokens * top_k].
+// logits [tokens, experts] fp32. Writes for each token top_k expert indices, highest score first
+// (of equal scores the lower index), and their weights: softmax over all experts, times scale or
+// normalised. experts, weights: [tokens * top_k].
 void route(const ConstRows& logits, const RouterParameters& parameters,
            std::span<std::int32_t> experts, std::span<float> weights);
 

@@ -1,15 +1,14 @@
-#include "app/text_file.h"
+#include "io/text_file.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "base/fail.h"
 #include "io/mapped_file.h"
 
-namespace tessera::app {
+namespace tessera {
 
 namespace {
 
@@ -47,20 +46,4 @@ void require_writable(const std::filesystem::path& path) {
   std::filesystem::remove(write_beside(path, ""));
 }
 
-std::string read_sentences(const std::filesystem::path& path) {
-  std::istringstream lines(read_text_file(path));
-  std::string sentences;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    if (!sentences.empty()) sentences += '\n';
-    sentences += line;
-  }
-  if (sentences.empty()) {
-    fail(ErrorCode::kInvalidArgument, "{}: has no text; give a file with at least one sentence",
-         path.string());
-  }
-  return sentences;
-}
-
-}  // namespace tessera::app
+}  // namespace tessera
