@@ -16,13 +16,9 @@ from train import CONFIG
 
 SHARDS = 3
 GENERATION = {
-    "_from_model_config": True,
     "bos_token_id": CONFIG["bos_token_id"],
     "eos_token_id": CONFIG["eos_token_id"],
     "do_sample": False,
-    "temperature": 0.3,
-    "top_p": 0.95,
-    "transformers_version": "4.39.3",
 }
 
 
