@@ -58,9 +58,9 @@ class Executor {
   }
 
  private:
-  // About 10 us of one thread's work: a fork and join takes a tenth of that when the threads are
-  // awake, and far more when they sleep or the machine is shared.
-  static constexpr std::int64_t kMinParallelWork = std::int64_t{1} << 18;
+  // About 40 us of one thread's work. A fork and join of awake threads takes a microsecond, but between
+  // small regions the threads fall asleep, and waking them takes as long as this work.
+  static constexpr std::int64_t kMinParallelWork = std::int64_t{1} << 20;
 
   ThreadPool pool_;
   std::vector<Worker> workers_;
