@@ -40,7 +40,14 @@ class Worker {
 
 class Executor {
  public:
-  explicit Executor(int n_threads) : pool_(n_threads), workers_(n_threads) {}
+  // About 40 us of one thread's work. A fork and join of awake threads takes a microsecond, but
+  // between small regions the threads fall asleep, and waking them takes as long as this work.
+  static constexpr std::int64_t kMinParallelWork = std::int64_t{1} << 20;
+
+  // Regions of less than min_parallel_work run on one thread (tests set 0 to see every region
+  // shared).
+  explicit Executor(int n_threads, std::int64_t min_parallel_work = kMinParallelWork)
+      : min_parallel_work_(min_parallel_work), pool_(n_threads), workers_(n_threads) {}
 
   int n_threads() const { return pool_.size(); }
   ThreadPool& pool() { return pool_; }
@@ -50,7 +57,7 @@ class Executor {
   // multiply-adds of all tasks together, roughly: too little is not worth waking the other threads.
   template <typename Body>
   void parallel_for(std::int64_t n_tasks, std::int64_t work, Body&& body) {
-    if (work < kMinParallelWork) {
+    if (work < min_parallel_work_) {
       for (std::int64_t task = 0; task < n_tasks; ++task) body(task, worker(0));
       return;
     }
@@ -58,10 +65,7 @@ class Executor {
   }
 
  private:
-  // About 40 us of one thread's work. A fork and join of awake threads takes a microsecond, but between
-  // small regions the threads fall asleep, and waking them takes as long as this work.
-  static constexpr std::int64_t kMinParallelWork = std::int64_t{1} << 20;
-
+  const std::int64_t min_parallel_work_;
   ThreadPool pool_;
   std::vector<Worker> workers_;
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "model/forward.h"
+#include "tests/always_parallel.h"
 #include "tests/io/expect_error.h"
 #include "tests/model/reference_data.h"
 
@@ -55,7 +56,7 @@ class RefusedStep : public ::testing::Test {
   }
 
   std::filesystem::path folder_ = testing::reference_folder("lite");  // vocab 128, 640 positions
-  ops::Executor executor_{2};
+  testing::AlwaysParallel executor_{2};
   ModelConfig config_ = ModelConfig::load(folder_);
   ModelWeights weights_ = load_weights(folder_, config_, DType::kF32, executor_, nullptr);
   ForwardPass forward_{config_, weights_, executor_};

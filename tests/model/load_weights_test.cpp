@@ -14,6 +14,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/weights.h"
+#include "tests/always_parallel.h"
 #include "tests/io/expect_error.h"
 #include "tests/io/temporary_folder.h"
 #include "tests/model/reference_data.h"
@@ -74,7 +75,7 @@ class LoadWeights : public ::testing::Test {
   TemporaryFolder folder_;
   Tensors tensors_ = read_tensors(testing::reference_folder("lite") / "model.safetensors");
   ModelConfig config_ = ModelConfig::load(testing::reference_folder("lite"));
-  ops::Executor executor_{2};
+  testing::AlwaysParallel executor_{2};
 };
 
 TEST_F(LoadWeights, TakesTheCheckpointAsItIs) {
@@ -130,7 +131,7 @@ TEST_F(LoadWeights, ALargeTensorIsCompleteForEveryThreadCount) {
   }
   write();
   for (int threads : {1, 3}) {
-    ops::Executor executor(threads);
+    testing::AlwaysParallel executor(threads);
     const ModelWeights weights =
         load_weights(folder_.path(), config_, DType::kF32, executor, nullptr);
     for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {

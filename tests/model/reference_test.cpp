@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "model/forward.h"
+#include "tests/always_parallel.h"
 #include "tests/compare.h"
 #include "tests/model/reference_data.h"
 
@@ -49,7 +50,7 @@ struct Loaded {
     return all;
   }
 
-  ops::Executor executor;
+  testing::AlwaysParallel executor;
   ModelConfig config;
   ModelWeights weights;
   DType dtype;

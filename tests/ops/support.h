@@ -20,8 +20,11 @@
 #include "ops/executor.h"
 #include "ops/rows.h"
 #include "ops/weight.h"
+#include "tests/always_parallel.h"
 
 namespace tessera::ops::testing {
+
+using tessera::testing::AlwaysParallel;
 
 // A NaN of its own: reading it spoils a result, overwriting it shows.
 inline constexpr std::uint32_t kPoisonBits = 0x7fc0beef;

@@ -48,7 +48,7 @@ class Matmul : public ::testing::TestWithParam<std::tuple<DType, bool>> {
 
 TEST_P(Matmul, EqualsTheReferenceAtEveryTail) {
   std::mt19937 random(1);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   for (const auto& [m, n, k] : tail_shapes()) {
     SCOPED_TRACE(fmt::format("{} x {} x {}", m, n, k));
     PaddedRows x(m, k);
@@ -74,7 +74,7 @@ TEST_P(Matmul, SameBitsForEveryThreadCount) {
   Executor single(1);
   matmul(x.rows(), w.view(), one.rows(), single);
   for (int threads : {2, 3}) {
-    Executor executor(threads);
+    testing::AlwaysParallel executor(threads);
     PaddedRows many(257, 513);
     matmul(x.rows(), w.view(), many.rows(), executor);
     EXPECT_TRUE(same_bits(many.values(), one.values())) << threads << " threads";
@@ -83,7 +83,7 @@ TEST_P(Matmul, SameBitsForEveryThreadCount) {
 
 TEST_P(Matmul, AJobDoesNotDependOnTheOthers) {
   std::mt19937 random(3);
-  Executor executor(3);
+  testing::AlwaysParallel executor(3);
   PaddedRows shared(5, 33);
   shared.fill(random);
   PaddedRows other(130, 33);
@@ -118,7 +118,7 @@ TEST_P(Matmul, AJobDoesNotDependOnTheOthers) {
 // One start and one size, but other rows.
 TEST_P(Matmul, JobsOnTheSameDataWithOtherStridesAreKeptApart) {
   std::mt19937 random(4);
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedRows memory(6, 16, 0);
   memory.fill(random);
   const ConstRows every(memory.rows().data, 3, 16, 16);
@@ -137,7 +137,7 @@ TEST_P(Matmul, JobsOnTheSameDataWithOtherStridesAreKeptApart) {
 
 TEST_P(Matmul, ReadsNothingBeyondAPanelOfOutputs) {
   std::mt19937 random(5);
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedRows x(2, 9);
   x.fill(random);
   PaddedWeight w(dtype(), 30, 9, transposed());  // NaN outside rows 10 to 16
@@ -152,7 +152,7 @@ TEST_P(Matmul, ReadsNothingBeyondAPanelOfOutputs) {
 }
 
 TEST_P(Matmul, KnownProduct) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedWeight w(dtype(), 2, 3, transposed());
   for (std::int64_t i = 0; i < 2; ++i) {
     for (std::int64_t j = 0; j < 3; ++j) w.set(i, j, static_cast<float>(3 * i + j + 1));
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(All, Matmul,
                          });
 
 TEST(MatmulBf16, RoundsTheActivations) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedWeight w(DType::kBF16, 1, 1, false);
   w.set(0, 0, 1.0f);
   PaddedRows x(1, 1);
@@ -185,7 +185,7 @@ TEST(MatmulBf16, RoundsTheActivations) {
 }
 
 TEST(MatmulFp16, KeepsTheActivationsInFp32) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedWeight w(DType::kF16, 1, 1, false);
   w.set(0, 0, 1.0f);
   PaddedRows x(1, 1);
@@ -196,7 +196,7 @@ TEST(MatmulFp16, KeepsTheActivationsInFp32) {
 }
 
 TEST(MatmulEmpty, NoJobsAreNoWork) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   EXPECT_NO_THROW(matmul(std::span<const MatmulJob>(), executor));
 }
 

@@ -50,7 +50,7 @@ class MlaAttention : public ::testing::TestWithParam<DType> {};
 
 TEST_P(MlaAttention, EqualsTheReferenceAtEveryTail) {
   std::mt19937 random(1);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   for (const auto& [latent, rope] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {1, 2}, {15, 2}, {14, 2}, {16, 4}, {31, 6}, {512, 64}}) {
     for (std::int64_t length : {1, 63, 64, 65, 129}) {
@@ -77,7 +77,7 @@ TEST_P(MlaAttention, EqualsTheReferenceAtEveryTail) {
 
 TEST_P(MlaAttention, NamesBeyondTheLengthAreNotFollowed) {
   std::mt19937 random(2);
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PoisonedCache cache(GetParam(), 8, 2, 3);
   const std::vector<std::int32_t> pages = {2, 0, -1, std::numeric_limits<std::int32_t>::max()};
   cache.fill(pages, 128, random);
@@ -106,14 +106,14 @@ TEST_P(MlaAttention, SameBitsForEveryThreadCountAndAlone) {
   const std::vector<VisibleTokens> visible = {{first, 100}, {second, 20}, {first, 7}};
   std::vector<float> one;
   for (int threads : {1, 2, 3}) {
-    Executor executor(threads);
+    testing::AlwaysParallel executor(threads);
     PaddedRows out(3, kHeads * 24);
     mla_attention(query.heads(kHeads), cache.pages(), visible, 0.5f, out.heads(kHeads), executor);
     if (threads == 1) one = out.values();
     EXPECT_TRUE(same_bits(out.values(), one)) << threads << " threads";
   }
   for (std::int64_t r = 0; r < 3; ++r) {
-    Executor executor(1);
+    testing::AlwaysParallel executor(1);
     PaddedRows row(1, kHeads * 32);
     row.fill(query.rows().row(r));
     PaddedRows out(1, kHeads * 24);
@@ -128,7 +128,7 @@ TEST_P(MlaAttention, SameBitsForEveryThreadCountAndAlone) {
 
 TEST_P(MlaAttention, OneTokenGivesItsLatent) {
   std::mt19937 random(4);
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PoisonedCache cache(GetParam(), 3, 2, 1);
   cache.set(0, 0, std::vector<float>{0.5f, -2, 8, 1, 1});
   const std::vector<std::int32_t> pages = {0};
@@ -141,7 +141,7 @@ TEST_P(MlaAttention, OneTokenGivesItsLatent) {
 }
 
 TEST_P(MlaAttention, EqualScoresAverage) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PoisonedCache cache(GetParam(), 2, 2, 2);
   const std::vector<std::int32_t> pages = {1, 0};
   for (std::int64_t t = 0; t < 128; ++t) {
@@ -158,7 +158,7 @@ TEST_P(MlaAttention, EqualScoresAverage) {
 }
 
 TEST_P(MlaAttention, KnownWeights) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PoisonedCache cache(GetParam(), 1, 2, 1);
   cache.set(0, 0, std::vector<float>{8, 0, 0});
   cache.set(0, 1, std::vector<float>{4, 1, 0});
@@ -174,7 +174,7 @@ TEST_P(MlaAttention, KnownWeights) {
 }
 
 TEST_P(MlaAttention, HugeScoresDoNotOverflow) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PoisonedCache cache(GetParam(), 1, 2, 1);
   cache.set(0, 0, std::vector<float>{1, -64, 0});
   cache.set(0, 1, std::vector<float>{2, 64, 0});
@@ -189,7 +189,7 @@ TEST_P(MlaAttention, HugeScoresDoNotOverflow) {
 }
 
 TEST_P(MlaAttention, NoRowsWriteNothing) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   PoisonedCache cache(GetParam(), 4, 2, 1);
   PaddedRows query(0, 6);
   PaddedRows out(0, 4);

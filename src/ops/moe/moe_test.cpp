@@ -70,7 +70,7 @@ class Moe : public ::testing::TestWithParam<DType> {
 };
 
 TEST_P(Moe, EqualsTheReferenceAndReadsOnlyChosenExperts) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   const auto all = experts();
   for (std::int64_t rows : {1, 2, 127, 257}) {
     PaddedRows x(rows, kHidden);
@@ -99,7 +99,7 @@ TEST_P(Moe, SameBitsForEveryThreadCount) {
   const auto weights = random_floats(chosen.size());
   std::vector<float> one;
   for (int threads : {1, 2, 3}) {
-    Executor executor(threads);
+    testing::AlwaysParallel executor(threads);
     PaddedRows y(50, kHidden);
     y.fill(std::vector<float>(50 * kHidden, 0.0f));
     moe(x.rows(), all, chosen, weights, y.rows(), executor);
@@ -109,7 +109,7 @@ TEST_P(Moe, SameBitsForEveryThreadCount) {
 }
 
 TEST_P(Moe, TheOrderOfTheChoicesDoesNotMatter) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   const auto all = experts();
   PaddedRows x(1, kHidden);
   x.fill(random_);
@@ -125,7 +125,7 @@ TEST_P(Moe, TheOrderOfTheChoicesDoesNotMatter) {
 }
 
 TEST_P(Moe, FeedForwardEqualsTheReference) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   const FeedForward network = random_network(GetParam(), kHidden, kInner, random_);
   for (std::int64_t rows : {1, 129}) {
     PaddedRows x(rows, kHidden);
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(All, Moe, ::testing::Values(DType::kF32, DType::kBF16, 
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST(MoeKnown, AddsTheWeightedExpertsToWhatIsThere) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   std::vector<FeedForward> experts;
   experts.push_back(scalar_network(1, 1, 1));   // silu(x) x
   experts.push_back(scalar_network(1, 10, 1));  // ten times that
@@ -161,7 +161,7 @@ TEST(MoeKnown, AddsTheWeightedExpertsToWhatIsThere) {
 }
 
 TEST(MoeKnown, NoRowsWriteNothing) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   std::vector<FeedForward> experts;
   experts.push_back(poisoned_network(DType::kF32, 4, 2));
   PaddedRows x(0, 4);

@@ -19,7 +19,7 @@ std::vector<float> random_vector(std::int64_t n, std::mt19937& random) {
 
 TEST(RmsNorm, EqualsTheReferenceAtEveryTail) {
   std::mt19937 random(1);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   for (std::int64_t n : {1, 15, 16, 17, 33, 512, 2048}) {
     for (std::int64_t rows : {1, 3, 7, 8, 9}) {  // 8 rows of 2048 are where threads come in
       SCOPED_TRACE(fmt::format("{} rows of {}", rows, n));
@@ -45,7 +45,7 @@ TEST(RmsNorm, SameBitsForEveryThreadCount) {
   Executor single(1);
   rms_norm(x.rows(), weight.data(), 1e-6f, one.rows(), single);
   for (int threads : {2, 3}) {
-    Executor executor(threads);
+    testing::AlwaysParallel executor(threads);
     PaddedRows many(33, 1023);
     rms_norm(x.rows(), weight.data(), 1e-6f, many.rows(), executor);
     EXPECT_TRUE(same_bits(many.values(), one.values())) << threads << " threads";
@@ -55,7 +55,7 @@ TEST(RmsNorm, SameBitsForEveryThreadCount) {
 // Fewer rows run without the threads, so the same row goes both ways.
 TEST(RmsNorm, ARowDoesNotDependOnTheOthers) {
   std::mt19937 random(3);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   PaddedRows x(40, 1000);
   x.fill(random);
   const auto weight = random_vector(1000, random);
@@ -68,7 +68,7 @@ TEST(RmsNorm, ARowDoesNotDependOnTheOthers) {
 
 TEST(RmsNorm, MayRunInPlace) {
   std::mt19937 random(4);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   PaddedRows x(9, 33);
   x.fill(random);
   const auto weight = random_vector(33, random);
@@ -79,7 +79,7 @@ TEST(RmsNorm, MayRunInPlace) {
 }
 
 TEST(RmsNorm, KnownValues) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedRows x(1, 2);
   x.fill(std::vector<float>{3, 4});  // mean square 12.5
   const std::vector<float> weight = {1, -2};
@@ -89,7 +89,7 @@ TEST(RmsNorm, KnownValues) {
 }
 
 TEST(RmsNorm, EpsilonStandsUnderTheRoot) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedRows x(1, 2);
   x.fill(std::vector<float>{1, 1});
   const std::vector<float> weight = {1, 1};
@@ -99,7 +99,7 @@ TEST(RmsNorm, EpsilonStandsUnderTheRoot) {
 }
 
 TEST(RmsNorm, ARowOfZerosStaysZero) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedRows x(1, 20);
   x.fill(std::vector<float>(20, 0.0f));
   const std::vector<float> weight(20, 5.0f);
@@ -109,7 +109,7 @@ TEST(RmsNorm, ARowOfZerosStaysZero) {
 }
 
 TEST(RmsNorm, NoRowsWriteNothing) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   const std::vector<float> weight(4, 1.0f);
   PaddedRows x(0, 4);
   PaddedRows y(0, 4);

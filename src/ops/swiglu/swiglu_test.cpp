@@ -13,7 +13,7 @@ using testing::same_bits;
 
 TEST(SwiGlu, EqualsTheReferenceAtEveryTail) {
   std::mt19937 random(1);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   for (std::int64_t n : {1, 15, 16, 17, 2047, 2048, 2049, 4097}) {  // blocks of 2048
     for (std::int64_t rows : {1, 3}) {
       SCOPED_TRACE(fmt::format("{} rows of {}", rows, n));
@@ -37,7 +37,7 @@ TEST(SwiGlu, SameBitsForEveryThreadCount) {
   Executor single(1);
   swiglu(gate_up.rows(), one.rows(), single);
   for (int threads : {2, 3}) {
-    Executor executor(threads);
+    testing::AlwaysParallel executor(threads);
     PaddedRows many(3, 5000);
     swiglu(gate_up.rows(), many.rows(), executor);
     EXPECT_TRUE(same_bits(many.values(), one.values())) << threads << " threads";
@@ -46,7 +46,7 @@ TEST(SwiGlu, SameBitsForEveryThreadCount) {
 
 TEST(SwiGlu, MayOverwriteTheGateAndLeavesUpAlone) {
   std::mt19937 random(3);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   PaddedRows gate_up(2, 2 * 2049);
   gate_up.fill(random);
   const std::vector<float> before = gate_up.values();
@@ -62,7 +62,7 @@ TEST(SwiGlu, MayOverwriteTheGateAndLeavesUpAlone) {
 }
 
 TEST(SwiGlu, KnownValues) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedRows gate_up(2, 4);
   gate_up.fill(std::vector<float>{0, 1, 7, 2, -1, 1, 3, -0.5f});
   PaddedRows y(2, 2);
@@ -72,7 +72,7 @@ TEST(SwiGlu, KnownValues) {
 }
 
 TEST(SwiGlu, LargeGatesDoNotOverflow) {
-  Executor executor(1);
+  testing::AlwaysParallel executor(1);
   PaddedRows gate_up(1, 4);
   gate_up.fill(std::vector<float>{-1000, 1000, 3, 3});
   PaddedRows y(1, 2);
@@ -81,7 +81,7 @@ TEST(SwiGlu, LargeGatesDoNotOverflow) {
 }
 
 TEST(SwiGlu, NoRowsWriteNothing) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   PaddedRows gate_up(0, 8);
   PaddedRows y(0, 4);
   swiglu(gate_up.rows(), y.rows(), executor);
