@@ -36,6 +36,19 @@ void print_ids(const std::vector<std::int32_t>& ids) {
   fmt::print("{}\n", nlohmann::json(ids).dump());
 }
 
+void print_chat(const text::Tokenizer& tokenizer, const std::string& folder,
+                const TokenizeOptions& options) {
+  const auto chat_template = text::ChatTemplate::load(folder);
+  if (!chat_template) {
+    fail(ErrorCode::kUnsupported, "{}: has no chat template; use --text or --file", folder);
+  }
+  const nlohmann::json messages = read_json_file(options.chat);
+  const text::MarkedText rendered = chat_template->render_chat(messages, true, tokenizer);
+  print_ids(options.parse_special
+                ? tokenizer.encode_prompt(rendered.text, text::SpecialTokens::kParse)
+                : tokenizer.encode_prompt(rendered));
+}
+
 void run(const TokenizeOptions& options) {
   const std::string folder = model_folder(options.model);
   const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
@@ -51,8 +64,7 @@ void run(const TokenizeOptions& options) {
     return;
   }
   if (!options.chat.empty()) {
-    const nlohmann::json messages = read_json_file(options.chat);
-    return print_ids(encode_chat(tokenizer, text::ChatTemplate::load(folder), messages, mode));
+    return print_chat(tokenizer, folder, options);
   }
   fail(ErrorCode::kInvalidArgument,
        "nothing to tokenize; give --text, --file, --decode or --chat");

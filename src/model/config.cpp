@@ -90,6 +90,7 @@ void read_attention(const JsonObject& json, ModelConfig& config) {
   config.kv_lora_rank = size(json, "kv_lora_rank");
   config.qk_nope_dim = size(json, "qk_nope_head_dim");
   config.qk_rope_dim = size(json, "qk_rope_head_dim");
+  config.rope.dim = config.qk_rope_dim;
   if (config.qk_rope_dim % 2 != 0) {
     contradictory("{}: \"qk_rope_head_dim\" must be even, because rotations act on pairs, not {}",
                   json.name(), config.qk_rope_dim);
@@ -120,13 +121,13 @@ void read_groups(const JsonObject& json, ModelConfig& config) {
 void read_router(const JsonObject& json, ModelConfig& config) {
   require_string(json, "scoring_func", "softmax");
   const std::string method = json.optional_string("topk_method").value_or("greedy");
-  if (method == to_string(TopkMethod::kGroupLimitedGreedy)) {
-    config.topk_method = TopkMethod::kGroupLimitedGreedy;
+  if (method == to_string(ops::TopKMethod::kGroupLimitedGreedy)) {
+    config.topk_method = ops::TopKMethod::kGroupLimitedGreedy;
     read_groups(json, config);
-  } else if (method != to_string(TopkMethod::kGreedy)) {
+  } else if (method != to_string(ops::TopKMethod::kGreedy)) {
     unsupported("{}: topk_method {} is not supported, only {} and {} are", json.name(),
-                in_quotes(method), in_quotes(to_string(TopkMethod::kGreedy)),
-                in_quotes(to_string(TopkMethod::kGroupLimitedGreedy)));
+                in_quotes(method), in_quotes(to_string(ops::TopKMethod::kGreedy)),
+                in_quotes(to_string(ops::TopKMethod::kGroupLimitedGreedy)));
   }
   config.norm_topk_prob = json.optional_bool("norm_topk_prob").value_or(false);
   config.routed_scaling_factor = json.optional_positive("routed_scaling_factor").value_or(1.0);
@@ -162,7 +163,7 @@ void read_layers(const JsonObject& json, ModelConfig& config) {
 
 // mscale and mscale_all_dim mean the same to every reader when both are given, and when neither is
 // (1 and 0). With one alone, readers disagree about the other.
-void read_mscale(const JsonObject& rope, std::string_view section, YarnConfig& yarn) {
+void read_mscale(const JsonObject& rope, std::string_view section, ops::YarnParameters& yarn) {
   const double mscale = rope.optional_number("mscale").value_or(0);
   const double all_dim = rope.optional_number("mscale_all_dim").value_or(0);
   if (mscale < 0) rope.refuse("mscale", "a number from 0 up");
@@ -177,7 +178,7 @@ void read_mscale(const JsonObject& rope, std::string_view section, YarnConfig& y
   yarn.mscale_all_dim = all_dim;
 }
 
-YarnConfig read_yarn(const JsonObject& rope, std::string_view section) {
+ops::YarnParameters read_yarn(const JsonObject& rope, std::string_view section) {
   if (rope.has("attention_factor")) {
     unsupported("{}: \"{}.attention_factor\" is not supported, mscale and mscale_all_dim are",
                 rope.name(), section);
@@ -185,7 +186,7 @@ YarnConfig read_yarn(const JsonObject& rope, std::string_view section) {
   if (!rope.optional_bool("truncate").value_or(true)) {
     unsupported("{}: \"{}.truncate\" false is not supported, only true is", rope.name(), section);
   }
-  YarnConfig yarn;
+  ops::YarnParameters yarn;
   yarn.factor = rope.required_positive("factor");
   yarn.original_context = rope.required_int("original_max_position_embeddings", 1, kMaxPositions);
   yarn.beta_fast = rope.optional_positive("beta_fast").value_or(yarn.beta_fast);
@@ -310,10 +311,6 @@ ModelConfig read_config(const JsonObject& json) {
 }
 
 }  // namespace
-
-std::string_view to_string(TopkMethod method) {
-  return method == TopkMethod::kGreedy ? "greedy" : "group_limited_greedy";
-}
 
 ModelConfig ModelConfig::load(const std::filesystem::path& folder) {
   return read_config(JsonObject::read(folder / "config.json", ErrorCode::kBadConfig));

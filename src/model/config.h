@@ -8,31 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/rope/rope.h"
+#include "ops/router/router.h"
+
 namespace tessera {
-
-// How the router picks experts. group_limited_greedy first keeps the top_k_groups groups with the
-// highest single score, then picks among their experts.
-enum class TopkMethod { kGreedy, kGroupLimitedGreedy };
-
-std::string_view to_string(TopkMethod method);  // as in config.json
-
-// YaRN: rotary frequencies stretched by factor beyond original_context tokens.
-struct YarnConfig {
-  double factor = 1;
-  std::int64_t original_context = 0;  // tokens
-  double beta_fast = 32;              // rotations over original_context above which nothing changes
-  double beta_slow = 1;               // and below which a frequency is divided by factor
-  // With m(s, x) = 0.1 x ln s + 1 for s > 1, else 1: cos and sin are multiplied by
-  // m(factor, mscale) / m(factor, mscale_all_dim), the softmax scale by m(factor,
-  // mscale_all_dim)^2.
-  double mscale = 1;
-  double mscale_all_dim = 0;
-};
-
-struct RopeConfig {
-  double theta = 10000;
-  std::optional<YarnConfig> yarn;  // none: plain rotary embedding
-};
 
 // Plain data, consistent once load() or parse() returned it: every size is positive where it is
 // used, and every product of sizes that makes a weight fits in 63 bits.
@@ -51,7 +30,7 @@ struct ModelConfig {
   std::int64_t v_dim = 0;
   bool attention_bias =
       false;  // biases on q_a_proj, kv_a_proj_with_mqa and o_proj, and on no other
-  RopeConfig rope;
+  ops::RopeParameters rope;
 
   // The MLP of the first first_dense_layers layers; 0 when there are none.
   std::int64_t first_dense_layers = 0;  // at most n_layers
@@ -62,7 +41,7 @@ struct ModelConfig {
   std::int64_t n_routed_experts = 0;
   std::int64_t n_shared_experts = 0;  // together one MLP, n_shared_experts times as wide; may be 0
   std::int64_t n_experts_per_token = 0;
-  TopkMethod topk_method = TopkMethod::kGreedy;
+  ops::TopKMethod topk_method = ops::TopKMethod::kGreedy;
   std::int64_t n_groups = 1;      // 1 unless topk_method is kGroupLimitedGreedy
   std::int64_t top_k_groups = 1;  // as n_groups
   // The k chosen weights are divided by their sum if norm_topk_prob and k > 1, else multiplied by

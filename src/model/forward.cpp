@@ -17,20 +17,9 @@ namespace {
 // The norms inside attention have this epsilon whatever the config says, in DeepSeek's own code too.
 constexpr float kLatentNormEps = 1e-6f;
 
-ops::RopeParameters rope_parameters(const ModelConfig& c) {
-  ops::RopeParameters rope{c.qk_rope_dim, c.rope.theta, std::nullopt};
-  if (const auto& y = c.rope.yarn) {
-    rope.yarn = {y->factor,    static_cast<double>(y->original_context),
-                 y->beta_fast, y->beta_slow,
-                 y->mscale,    y->mscale_all_dim};
-  }
-  return rope;
-}
-
 ops::RouterParameters router_parameters(const ModelConfig& c) {
   return {.top_k = c.n_experts_per_token,
-          .method = c.topk_method == TopkMethod::kGreedy ? ops::TopKMethod::kGreedy
-                                                         : ops::TopKMethod::kGroupLimitedGreedy,
+          .method = c.topk_method,
           .n_groups = c.n_groups,
           .top_k_groups = c.top_k_groups,
           .normalise = c.norm_topk_prob,
@@ -103,9 +92,9 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     : config_(config),
       weights_(weights),
       executor_(executor),
-      frequencies_(rope_parameters(config)),
+      frequencies_(config.rope),
       attention_scale_(
-          static_cast<float>(ops::attention_scale(rope_parameters(config), config.qk_dim()))),
+          static_cast<float>(ops::attention_scale(config.rope, config.qk_dim()))),
       router_(router_parameters(config)) {}
 
 ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_t n_logits) {

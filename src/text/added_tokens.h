@@ -15,8 +15,9 @@ namespace tessera::text {
 struct AddedToken {
   std::int32_t id = 0;
   std::string content;
-  bool is_special = false;   // left out by decode(skip_special)
-  bool is_control = false;   // has a meaning to the model or the chat template; not for users to write
+  bool is_special = false;  // left out by decode(skip_special)
+  bool is_control =
+      false;  // has a meaning to the model or the chat template; not for users to write
   bool single_word = false;  // only where no word character touches it
   bool lstrip = false;       // takes the white space before it along
   bool rstrip = false;       // and that after it
@@ -32,8 +33,8 @@ struct AddedTokenSpan {
   std::int32_t id = -1;
 };
 
-// Splits texts at added tokens: first at those that are not `normalized`, then the text between at the
-// others; in each pass the leftmost match, and of those the longest, wins.
+// Splits texts at added tokens: first at those that are not `normalized`, then the text between at
+// the others; in each pass the leftmost match, and of those the longest, wins.
 class AddedTokenFinder {
  public:
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);

@@ -29,7 +29,8 @@ Vocabulary::Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens)
   std::int64_t largest = -1;
   for (const auto& [spelling, id] : tokens_) {
     if (id < 0 || id >= id_end) {
-      fail(ErrorCode::kBadTokenizer, "model.vocab: the id {} of '{}' is out of range", id, spelling);
+      fail(ErrorCode::kBadTokenizer, "model.vocab: the id {} of '{}' is out of range", id,
+           spelling);
     }
     ids_[spelling] = static_cast<std::int32_t>(id);  // of a spelling given twice, the last id holds
     largest = std::max(largest, id);
@@ -39,8 +40,8 @@ Vocabulary::Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens)
   is_byte_level_.resize(largest + 1);
   for (const auto& [spelling, id] : ids_) {
     if (is_used_[id]) {
-      fail(ErrorCode::kBadTokenizer, "model.vocab: two tokens have the id {}, one of them is '{}'", id,
-           spelling);
+      fail(ErrorCode::kBadTokenizer, "model.vocab: two tokens have the id {}, one of them is '{}'",
+           id, spelling);
     }
     is_used_[id] = true;
     std::optional<std::string> bytes = bytes_from_spelling(spelling);
@@ -62,7 +63,8 @@ Bpe::Bpe(const Vocabulary& vocabulary,
     if (!vocabulary.has(id) || !vocabulary.is_byte_level(id)) continue;
     const std::string& bytes = vocabulary.bytes_of(id);
     if (bytes.size() == 1) byte_ids_[static_cast<std::uint8_t>(bytes[0])] = id;
-    if (whole_pieces && std::find(never_whole.begin(), never_whole.end(), id) == never_whole.end()) {
+    if (whole_pieces &&
+        std::find(never_whole.begin(), never_whole.end(), id) == never_whole.end()) {
       whole_.emplace(bytes, id);
     }
   }
@@ -77,9 +79,12 @@ Bpe::Bpe(const Vocabulary& vocabulary,
     const std::int32_t merged_id = vocabulary.id_of(merged);
     if (left_id < 0 || right_id < 0 || merged_id < 0) {
       fail(ErrorCode::kBadTokenizer, "model.merges: '{}' is not in the vocabulary",
-           left_id < 0 ? left : right_id < 0 ? right : merged);
+           left_id < 0    ? left
+           : right_id < 0 ? right
+                          : merged);
     }
-    const auto pair = static_cast<std::uint64_t>(left_id) << 32 | static_cast<std::uint32_t>(right_id);
+    const auto pair =
+        static_cast<std::uint64_t>(left_id) << 32 | static_cast<std::uint32_t>(right_id);
     insert({pair, rank++, merged_id});
   }
 }
@@ -120,8 +125,8 @@ void Bpe::encode(std::string_view piece, Cache& cache, std::vector<std::int32_t>
   ids.insert(ids.end(), begin, begin + static_cast<std::ptrdiff_t>(range.count));
 }
 
-// The pair of lowest rank is merged first, the leftmost of equals; symbols are a linked list in an array,
-// and candidates wait in a heap, which keeps a piece of n bytes at n log n.
+// The pair of lowest rank is merged first, the leftmost of equals; symbols are a linked list in an
+// array, and candidates wait in a heap, which keeps a piece of n bytes at n log n.
 void Bpe::merge(std::string_view piece, std::vector<std::int32_t>& ids) const {
   constexpr std::int32_t kGone = -1;
   struct Symbol {
@@ -145,7 +150,8 @@ void Bpe::merge(std::string_view piece, std::vector<std::int32_t>& ids) const {
   for (std::uint32_t i = 0; i < end; ++i) {
     const auto byte = static_cast<std::uint8_t>(piece[i]);
     if (byte_ids_[byte] < 0) {
-      fail(ErrorCode::kBadTokenizer, "the tokenizer's vocabulary has no token for byte {:#04x}", byte);
+      fail(ErrorCode::kBadTokenizer, "the tokenizer's vocabulary has no token for byte {:#04x}",
+           byte);
     }
     symbols[i] = {byte_ids_[byte], i - 1, i + 1};
   }

@@ -17,7 +17,7 @@ class Vocabulary {
   // Throws Error(kBadTokenizer) for an id out of range or one that two spellings claim.
   explicit Vocabulary(std::vector<std::pair<std::string, std::int64_t>> tokens);
 
-  std::int32_t id_of(std::string_view spelling) const;  // -1: none
+  std::int32_t id_of(std::string_view spelling) const;                            // -1: none
   std::int32_t size() const { return static_cast<std::int32_t>(bytes_.size()); }  // largest id + 1
 
   bool has(std::int32_t id) const { return id >= 0 && id < size() && is_used_[id]; }
@@ -35,11 +35,10 @@ class Vocabulary {
 
 class Bpe {
  public:
-  // whole_pieces: a piece that is itself a token is not merged from its bytes ("ignore_merges"), unless
-  // the token is one of never_whole.
-  Bpe(const Vocabulary& vocabulary,
-      const std::vector<std::pair<std::string, std::string>>& merges, bool whole_pieces,
-      const std::vector<std::int32_t>& never_whole);
+  // whole_pieces: a piece that is itself a token is not merged from its bytes ("ignore_merges"),
+  // unless the token is one of never_whole.
+  Bpe(const Vocabulary& vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
+      bool whole_pieces, const std::vector<std::int32_t>& never_whole);
 
   // Remembers the pieces of one text: words repeat. Keys view into that text.
   class Cache {
@@ -53,8 +52,8 @@ class Bpe {
     std::vector<std::int32_t> ids_;
   };
 
-  // Appends the ids of a piece (bytes, not spelling); a piece's bytes must outlive the cache. Throws
-  // Error(kBadTokenizer) for a byte that the vocabulary lacks.
+  // Appends the ids of a piece (bytes, not spelling); a piece's bytes must outlive the cache.
+  // Throws Error(kBadTokenizer) for a byte that the vocabulary lacks.
   void encode(std::string_view piece, Cache& cache, std::vector<std::int32_t>& ids) const;
 
  private:

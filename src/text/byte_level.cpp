@@ -33,7 +33,8 @@ std::optional<std::string> bytes_from_spelling(std::string_view spelling) {
   std::string bytes;
   for (std::size_t position = 0; position < spelling.size();) {
     const Sequence sequence = sequence_at(spelling, position);
-    if (sequence.code_point >= kAlphabetEnd || kByteOf[sequence.code_point] < 0) return std::nullopt;
+    if (sequence.code_point >= kAlphabetEnd || kByteOf[sequence.code_point] < 0)
+      return std::nullopt;
     bytes += static_cast<char>(kByteOf[sequence.code_point]);
     position += sequence.n_bytes;
   }

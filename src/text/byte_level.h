@@ -1,4 +1,5 @@
-// The printable alphabet in which byte-level BPE files spell bytes: one character for each byte value.
+// The printable alphabet in which byte-level BPE files spell bytes: one character for each byte
+// value.
 #pragma once
 
 #include <optional>
@@ -7,8 +8,8 @@
 
 namespace tessera::text {
 
-// The bytes that a token's spelling in tokenizer.json stands for ("Ġthe" is " the"); none if a character
-// lies outside the alphabet, as in "<｜User｜>".
+// The bytes that a token's spelling in tokenizer.json stands for ("Ġthe" is " the"); none if a
+// character lies outside the alphabet, as in "<｜User｜>".
 std::optional<std::string> bytes_from_spelling(std::string_view spelling);
 
 }  // namespace tessera::text

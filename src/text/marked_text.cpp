@@ -26,7 +26,8 @@ MarkedText MarkedText::slice(std::size_t begin, std::size_t end) const {
   MarkedText part{text.substr(begin, end - begin), {}};
   for (auto range = first_after(user_ranges, begin);
        range != user_ranges.end() && range->begin < end; ++range) {
-    const ByteRange clipped{std::max(range->begin, begin) - begin, std::min(range->end, end) - begin};
+    const ByteRange clipped{std::max(range->begin, begin) - begin,
+                            std::min(range->end, end) - begin};
     if (clipped.begin < clipped.end) part.user_ranges.push_back(clipped);
   }
   return part;

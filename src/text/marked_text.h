@@ -16,9 +16,9 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-// A string and the byte ranges of it that came from a user. The ranges are sorted, not empty, disjoint
-// and not adjacent (append() keeps that). The tokenizer recognises no control token that touches one, so
-// that nobody can write "<｜end▁of▁sentence｜>" into a message and have it act.
+// A string and the byte ranges of it that came from a user. The ranges are sorted, not empty,
+// disjoint and not adjacent (append() keeps that). The tokenizer recognises no control token that
+// touches one, so that nobody can write "<｜end▁of▁sentence｜>" into a message and have it act.
 struct MarkedText {
   std::string text;
   std::vector<ByteRange> user_ranges;

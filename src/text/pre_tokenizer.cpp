@@ -28,7 +28,8 @@ SplitBehavior behavior_from(const std::string& name) {
 Regex split_pattern(const Json& split) {
   const auto pattern = split.find("pattern");
   if (pattern == split.end() || !pattern->is_object() || pattern->size() != 1) {
-    fail(ErrorCode::kBadTokenizer, "pre_tokenizer Split: 'pattern' is neither a Regex nor a String");
+    fail(ErrorCode::kBadTokenizer,
+         "pre_tokenizer Split: 'pattern' is neither a Regex nor a String");
   }
   if (pattern->contains("Regex")) {
     return Regex::compile(string_member(*pattern, "pre_tokenizer Split", "Regex"));
@@ -119,7 +120,8 @@ void PreTokenizer::split_range(std::string_view text, std::size_t step, ByteRang
   };
   std::size_t done = 0;
   bool has_match = false;
-  for (std::size_t from = 0; from < subject.size() || (can_match_empty && from == subject.size());) {
+  for (std::size_t from = 0;
+       from < subject.size() || (can_match_empty && from == subject.size());) {
     ByteRange match;
     if (!search.next(subject, from, match)) break;
     if (match.begin == match.end && has_match && match.end == done) {

@@ -47,8 +47,8 @@ class PreTokenizer {
     std::deque<std::string> prefixed_;
   };
 
-  // Appends the pieces of text, in order. They view into text or, where a space was put in front, into
-  // scratch.
+  // Appends the pieces of text, in order. They view into text or, where a space was put in front,
+  // into scratch.
   void split(std::string_view text, Scratch& scratch, std::vector<std::string_view>& pieces) const;
 
  private:

@@ -20,20 +20,28 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(message.data());
 }
 
-PCRE2_SPTR pcre2_bytes(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
+PCRE2_SPTR pcre2_bytes(std::string_view text) {
+  return reinterpret_cast<PCRE2_SPTR>(text.data());
+}
 
 }  // namespace
 
-void Regex::CodeDeleter::operator()(pcre2_real_code_8* code) const { pcre2_code_free(code); }
+void Regex::CodeDeleter::operator()(pcre2_real_code_8* code) const {
+  pcre2_code_free(code);
+}
 
 Regex Regex::compile(std::string_view pattern) {
   // Oniguruma's ^ and $ are line anchors.
   return compile_pcre2(pcre2_from_oniguruma(pattern), pattern, PCRE2_MULTILINE);
 }
 
-Regex Regex::literal(std::string_view text) { return compile_pcre2(text, text, PCRE2_LITERAL); }
+Regex Regex::literal(std::string_view text) {
+  return compile_pcre2(text, text, PCRE2_LITERAL);
+}
 
-Regex Regex::compile_native(std::string_view pattern) { return compile_pcre2(pattern, pattern, 0); }
+Regex Regex::compile_native(std::string_view pattern) {
+  return compile_pcre2(pattern, pattern, 0);
+}
 
 Regex Regex::compile_pcre2(std::string_view pcre2, std::string_view shown, unsigned options) {
   struct ContextDeleter {
@@ -75,7 +83,8 @@ RegexSearch::RegexSearch(const Regex& regex)
       context_(pcre2_match_context_create(nullptr)) {}
 
 bool RegexSearch::next(std::string_view subject, std::size_t from, ByteRange& match) {
-  // A class repeated over the whole subject may backtrack once a byte, for each of a few alternatives.
+  // A class repeated over the whole subject may backtrack once a byte, for each of a few
+  // alternatives.
   constexpr std::size_t kBacktracksPerByte = 16;
   constexpr std::size_t kBacktracksAtLeast = 100'000;
   const std::size_t limit = kBacktracksAtLeast + kBacktracksPerByte * subject.size();

@@ -1,6 +1,6 @@
 // Regular expressions as tokenizer.json means them: the `tokenizers` package runs Oniguruma (Ruby
-// syntax, UTF-8); here the pattern is translated and run by PCRE2, compiled to machine code where the
-// platform allows it.
+// syntax, UTF-8); here the pattern is translated and run by PCRE2, compiled to machine code where
+// the platform allows it.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace tessera::text {
 // A compiled pattern. Immutable: threads may share it.
 class Regex {
  public:
-  // An Oniguruma pattern. Constructs that the two engines read differently throw Error(kUnsupported),
-  // broken patterns Error(kBadTokenizer); both name the pattern.
+  // An Oniguruma pattern. Constructs that the two engines read differently throw
+  // Error(kUnsupported), broken patterns Error(kBadTokenizer); both name the pattern.
   static Regex compile(std::string_view pattern);
   static Regex literal(std::string_view text);  // text is not empty
   static Regex compile_native(std::string_view pcre2_pattern);
@@ -46,9 +46,9 @@ class RegexSearch {
  public:
   explicit RegexSearch(const Regex& regex);
 
-  // Finds the leftmost match that starts at or after from; subject is valid UTF-8 and from lies on a
-  // character. Lookaround sees all of subject. Effort is bounded in proportion to the subject; a pattern
-  // that backtracks further throws Error(kUnsupported).
+  // Finds the leftmost match that starts at or after from; subject is valid UTF-8 and from lies on
+  // a character. Lookaround sees all of subject. Effort is bounded in proportion to the subject; a
+  // pattern that backtracks further throws Error(kUnsupported).
   bool next(std::string_view subject, std::size_t from, ByteRange& match);
 
  private:

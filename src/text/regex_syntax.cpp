@@ -18,12 +18,18 @@ constexpr std::string_view kSpaceItems =
     R"(\x09-\x0D\x20\x85\xA0\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
 constexpr std::array<std::string_view, 31> kCategories = {
-    "L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N",  "Nd", "Nl", "No", "P", "Pc",
-    "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp"};
+    "L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N",  "Nd", "Nl", "No", "P", "Pc",
+    "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp"};
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_hex(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 class Translator {
  public:
@@ -69,8 +75,8 @@ class Translator {
     if (begin == 0 && is_one_character) first_end_ = out_.size();
   }
 
-  // `X+R`, X one character, where R fails after a run of X: every later start inside that run fails as
-  // well, since R is tried at the same places. Leaving the run at once keeps `\s+$` linear.
+  // `X+R`, X one character, where R fails after a run of X: every later start inside that run fails
+  // as well, since R is tried at the same places. Leaving the run at once keeps `\s+$` linear.
   std::string bounded() const {
     const std::string_view rest = std::string_view(out_).substr(first_end_);
     const bool is_greedy_run = first_end_ != 0 && rest.size() > 1 && rest[0] == '+' &&
@@ -91,8 +97,8 @@ class Translator {
     refuse(fmt::format("'{}'", pattern_.substr(at_, 3)));
   }
 
-  // {n}, {n,} and {n,m}, which both engines read alike; not what Oniguruma alone reads as an interval,
-  // nor what follows one and means something else to each.
+  // {n}, {n,} and {n,m}, which both engines read alike; not what Oniguruma alone reads as an
+  // interval, nor what follows one and means something else to each.
   void interval() {
     std::size_t end = at_ + 1;
     while (end < pattern_.size() && is_digit(pattern_[end])) ++end;
@@ -196,9 +202,9 @@ class Translator {
     const std::size_t most = is_braced ? 6 : pattern_[at_ + 1] == 'u' ? 4 : 2;
     while (end < pattern_.size() && end < begin + most && is_hex(pattern_[end])) ++end;
     const std::string digits(pattern_.substr(begin, end - begin));
-    const bool is_complete = is_braced ? !digits.empty() && end < pattern_.size() &&
-                                             pattern_[end] == '}'
-                                       : digits.size() == most;
+    const bool is_complete = is_braced
+                                 ? !digits.empty() && end < pattern_.size() && pattern_[end] == '}'
+                                 : digits.size() == most;
     if (!is_complete || (most == 2 && digits[0] > '7')) {
       refuse(fmt::format("'{}'", pattern_.substr(at_, 2)));
     }
@@ -216,6 +222,8 @@ class Translator {
 
 }  // namespace
 
-std::string pcre2_from_oniguruma(std::string_view pattern) { return Translator(pattern).run(); }
+std::string pcre2_from_oniguruma(std::string_view pattern) {
+  return Translator(pattern).run();
+}
 
 }  // namespace tessera::text

@@ -24,6 +24,8 @@ std::string StreamDecoder::push(std::int32_t id) {
   return text;
 }
 
-std::string StreamDecoder::finish() { return replace_invalid_utf8(std::exchange(pending_, {})); }
+std::string StreamDecoder::finish() {
+  return replace_invalid_utf8(std::exchange(pending_, {}));
+}
 
 }  // namespace tessera::text

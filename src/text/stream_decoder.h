@@ -8,15 +8,16 @@
 
 namespace tessera::text {
 
-// Tokens may end inside a character: its bytes wait here for the rest. What push() and finish() return,
-// joined, is decode() of all the ids.
+// Tokens may end inside a character: its bytes wait here for the rest. What push() and finish()
+// return, joined, is decode() of all the ids.
 class StreamDecoder {
  public:
   // The tokenizer must outlive the decoder.
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = true)
       : tokenizer_(&tokenizer), skip_special_(skip_special) {}
 
-  // The text that id completes; may be "". Throws Error(kInvalidArgument) for an id that no token has.
+  // The text that id completes; may be "". Throws Error(kInvalidArgument) for an id that no token
+  // has.
   std::string push(std::int32_t id);
 
   // An unfinished character, as U+FFFD, or "". The decoder is then as new.

@@ -115,7 +115,8 @@ std::vector<std::int32_t> Tokenizer::encode(const MarkedText& text) const {
   return ids;
 }
 
-std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text, SpecialTokens mode) const {
+std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text,
+                                                   SpecialTokens mode) const {
   return encode_prompt(marked(text, mode));
 }
 

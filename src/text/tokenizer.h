@@ -14,9 +14,9 @@
 
 namespace tessera::text {
 
-// What becomes of added tokens that are spelled out in a text. A *control token* is an added token that
-// is special, or whose content starts with '<' and ends with '>' ("<｜User｜>"); other added tokens (the
-// "ø" of DeepSeek-V2) are always recognised.
+// What becomes of added tokens that are spelled out in a text. A *control token* is an added token
+// that is special, or whose content starts with '<' and ends with '>' ("<｜User｜>"); other added
+// tokens (the "ø" of DeepSeek-V2) are always recognised.
 enum class SpecialTokens {
   kParse,  // all are recognised: the text is trusted
   kPlain,  // control tokens are ordinary text: a user wrote it
@@ -24,37 +24,40 @@ enum class SpecialTokens {
 
 // Immutable: threads may share it.
 //
-// Input that is not UTF-8 is repaired first: each maximal invalid part becomes one U+FFFD. Output is
-// always UTF-8, repaired the same way.
+// Input that is not UTF-8 is repaired first: each maximal invalid part becomes one U+FFFD. Output
+// is always UTF-8, repaired the same way.
 class Tokenizer {
  public:
   // Reads tokenizer.json and, where there is one, tokenizer_config.json (bos_token, eos_token,
   // add_bos_token). Throws Error(kFileNotFound, kIo, kBadJson, kBadTokenizer, kUnsupported).
   static Tokenizer load(const std::filesystem::path& model_folder);
 
-  // tokenizer.json alone; name stands for it in errors. A TemplateProcessing post-processor says which
-  // token is bos; there is no eos.
+  // tokenizer.json alone; name stands for it in errors. A TemplateProcessing post-processor says
+  // which token is bos; there is no eos.
   static Tokenizer parse(std::string_view tokenizer_json, std::string name);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // The ids of the text alone: no bos is added. Throws Error(kUnsupported) where a pattern of the file
-  // takes too long on the text, Error(kBadTokenizer) for a byte that the vocabulary lacks.
+  // The ids of the text alone: no bos is added. Throws Error(kUnsupported) where a pattern of the
+  // file takes too long on the text, Error(kBadTokenizer) for a byte that the vocabulary lacks.
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens mode) const;
 
   // A rendered chat template: control tokens are recognised where the template wrote them whole.
   std::vector<std::int32_t> encode(const MarkedText& text) const;
 
-  // encode(), then bos in front if the model wants one (add_bos()) and the ids do not begin with it.
+  // encode(), then bos in front if the model wants one (add_bos()) and the ids do not begin with
+  // it.
   std::vector<std::int32_t> encode_prompt(std::string_view text, SpecialTokens mode) const;
   std::vector<std::int32_t> encode_prompt(const MarkedText& text) const;
 
-  // skip_special leaves special tokens out. Throws Error(kInvalidArgument) for an id that no token has.
+  // skip_special leaves special tokens out. Throws Error(kInvalidArgument) for an id that no token
+  // has.
   //
-  // An added token stands for its content. The `tokenizers` package differs where that content happens
-  // to be spelled in the byte-level alphabet: there "ø" decodes to the byte F8, that is, to U+FFFD.
+  // An added token stands for its content. The `tokenizers` package differs where that content
+  // happens to be spelled in the byte-level alphabet: there "ø" decodes to the byte F8, that is, to
+  // U+FFFD.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special) const;
 
   // The bytes of one token, not repaired: they may be part of a character. Throws as decode() does.

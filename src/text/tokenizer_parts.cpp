@@ -45,10 +45,10 @@ void check_model(const Json& json) {
     fail(ErrorCode::kUnsupported, "model: the type {} is not supported, only \"BPE\"", type.dump());
   }
   // unk_token and fuse_unk never act: a byte that the vocabulary lacks is an error here.
-  refuse_unknown_members(json, kWhere,
-                         {"type", "dropout", "unk_token", "continuing_subword_prefix",
-                          "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
-                          "merges"});
+  refuse_unknown_members(
+      json, kWhere,
+      {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+       "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
   const Json& dropout = member_or_null(json, "dropout");
   if (!dropout.is_null() && dropout != 0) {
     fail(ErrorCode::kUnsupported, "model: 'dropout' is not supported");
@@ -68,8 +68,8 @@ AddedToken added_token(const Json& json, const Vocabulary& vocabulary) {
   constexpr std::string_view kWhere = "added_tokens";
   AddedToken token;
   token.content = string_member(json, kWhere, "content");
-  refuse_unknown_members(json, kWhere, {"id", "content", "single_word", "lstrip", "rstrip",
-                                        "normalized", "special"});
+  refuse_unknown_members(
+      json, kWhere, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
   token.is_special = bool_member(json, kWhere, "special", false);
   token.is_control = is_control_token(token.content, token.is_special);
   token.single_word = bool_member(json, kWhere, "single_word", false);
@@ -102,7 +102,8 @@ std::vector<AddedToken> read_added_tokens(const Json& list, const Vocabulary& vo
   return tokens;
 }
 
-// The token that a TemplateProcessing puts in front of the text; nothing else may be in its template.
+// The token that a TemplateProcessing puts in front of the text; nothing else may be in its
+// template.
 std::string template_bos(const Json& json) {
   constexpr std::string_view kWhere = "post_processor TemplateProcessing";
   const Json& single = member_or_null(json, "single");
@@ -123,12 +124,14 @@ std::string post_processor_bos(const Json& json) {
   const std::string type = string_member(json, "post_processor", "type");
   if (type == "ByteLevel") return "";  // concerns offsets alone
   if (type == "TemplateProcessing") return template_bos(json);
-  if (type != "Sequence") fail(ErrorCode::kUnsupported, "post_processor: '{}' is not supported", type);
+  if (type != "Sequence")
+    fail(ErrorCode::kUnsupported, "post_processor: '{}' is not supported", type);
   std::string bos;
   for (const Json& step : member_or_null(json, "processors")) {
     std::string found = post_processor_bos(step);
     if (!found.empty() && !bos.empty()) {
-      fail(ErrorCode::kUnsupported, "post_processor: two TemplateProcessing steps are not supported");
+      fail(ErrorCode::kUnsupported,
+           "post_processor: two TemplateProcessing steps are not supported");
     }
     if (!found.empty()) bos = std::move(found);
   }
@@ -156,11 +159,17 @@ std::unique_ptr<Tokenizer::Parts> Tokenizer::Parts::from_json(std::string_view j
   for (const AddedToken& token : finder.tokens()) {
     if (token.is_control) control_ids.push_back(token.id);
   }
-  Bpe bpe(vocabulary, file.merges, bool_member(model, "model", "ignore_merges", false), control_ids);
+  Bpe bpe(vocabulary, file.merges, bool_member(model, "model", "ignore_merges", false),
+          control_ids);
 
-  auto parts = std::make_unique<Parts>(
-      Parts{std::move(vocabulary), std::move(finder),
-            PreTokenizer::from_json(member_or_null(rest, "pre_tokenizer")), std::move(bpe), {}, {}, {}});
+  auto parts =
+      std::make_unique<Parts>(Parts{std::move(vocabulary),
+                                    std::move(finder),
+                                    PreTokenizer::from_json(member_or_null(rest, "pre_tokenizer")),
+                                    std::move(bpe),
+                                    {},
+                                    {},
+                                    {}});
   const std::vector<AddedToken>& tokens = parts->added_tokens.tokens();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const bool is_new_id = parts->added_by_id.emplace(tokens[i].id, i).second;

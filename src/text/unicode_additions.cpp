@@ -138,6 +138,8 @@ constexpr UnicodeAddition kAdditions[] = {
 
 }  // namespace
 
-std::span<const UnicodeAddition> unicode_additions() { return kAdditions; }
+std::span<const UnicodeAddition> unicode_additions() {
+  return kAdditions;
+}
 
 }  // namespace tessera::text

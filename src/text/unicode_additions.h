@@ -1,5 +1,5 @@
-// Characters younger than Unicode 14, which PCRE2 10.42 knows; tokenizer.json files are read by engines
-// with Unicode 16. Where PCRE2 is newer, naming them again changes nothing.
+// Characters younger than Unicode 14, which PCRE2 10.42 knows; tokenizer.json files are read by
+// engines with Unicode 16. Where PCRE2 is newer, naming them again changes nothing.
 #pragma once
 
 #include <span>

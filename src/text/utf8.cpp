@@ -13,8 +13,8 @@ std::uint8_t byte_at(std::string_view text, std::size_t position) {
   return static_cast<std::uint8_t>(text[position]);
 }
 
-// What may follow a lead byte: how many bytes in all, and the range of the second one, which is where
-// overlong forms, surrogates and values past U+10FFFF are excluded.
+// What may follow a lead byte: how many bytes in all, and the range of the second one, which is
+// where overlong forms, surrogates and values past U+10FFFF are excluded.
 struct Lead {
   std::size_t n_bytes;  // 0: not a lead byte
   std::uint8_t second_min;

@@ -1,5 +1,5 @@
-// Reading UTF-8, with one rule for bytes that are not: each maximal subpart of an ill-formed sequence
-// (Unicode 3.9, "U+FFFD substitution of maximal subparts") becomes one U+FFFD.
+// Reading UTF-8, with one rule for bytes that are not: each maximal subpart of an ill-formed
+// sequence (Unicode 3.9, "U+FFFD substitution of maximal subparts") becomes one U+FFFD.
 #pragma once
 
 #include <cstddef>

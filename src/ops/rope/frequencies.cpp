@@ -11,7 +11,7 @@ namespace {
 // The pair whose wavelength fits `rotations` times into the original context (a real number).
 double pair_of_rotations(double rotations, const RopeParameters& p) {
   return static_cast<double>(p.dim) *
-         std::log(p.yarn->original_context / (rotations * 2 * std::numbers::pi)) /
+         std::log(static_cast<double>(p.yarn->original_context) / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(p.theta));
 }
 

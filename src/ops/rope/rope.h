@@ -14,19 +14,22 @@
 
 namespace tessera::ops {
 
+// Frequencies are stretched by factor beyond original_context tokens. With m(s, x) = 0.1 x ln s + 1 for
+// s > 1, else 1: cos and sin are multiplied by m(factor, mscale) / m(factor, mscale_all_dim), the softmax
+// scale by m(factor, mscale_all_dim)^2.
 struct YarnParameters {
-  double factor;
-  double original_context;  // tokens
-  double beta_fast;
-  double beta_slow;
-  double mscale;
-  double mscale_all_dim;
+  double factor = 1;
+  std::int64_t original_context = 0;  // tokens
+  double beta_fast = 32;  // rotations over original_context above which nothing changes
+  double beta_slow = 1;   // and below which a frequency is divided by factor
+  double mscale = 1;
+  double mscale_all_dim = 0;
 };
 
 struct RopeParameters {
   std::int64_t dim = 0;  // rotated values per head, even
   double theta = 10000;
-  std::optional<YarnParameters> yarn;
+  std::optional<YarnParameters> yarn;  // none: plain rotary embedding
 };
 
 // mscale(s, m) = 0.1 m ln s + 1 for s > 1, else 1.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "ops/rows.h"
 
@@ -12,6 +13,8 @@ enum class TopKMethod {
   kGreedy,              // the top_k largest scores
   kGroupLimitedGreedy,  // the same within the top_k_groups groups whose largest scores are largest
 };
+
+std::string_view to_string(TopKMethod method);  // as in config.json: "greedy", "group_limited_greedy"
 
 struct RouterParameters {
   std::int64_t top_k = 1;  // experts per token
