@@ -40,12 +40,12 @@ struct MlaDims {
 
 // What a layer brings; the memory must outlive the prolog made of it.
 struct MlaPrologWeights {
-  MlaDims dims;
-  WeightView kv_a;                   // [kv_rank + rope, hidden]
+  MlaDims dims = {};
+  WeightView kv_a = {};                   // [kv_rank + rope, hidden]
   const float* kv_a_bias = nullptr;  // [kv_rank + rope], or none
   const float* norm = nullptr;       // [kv_rank]
   float eps = 0;
-  WeightView kv_b;  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value
+  WeightView kv_b = {};  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value
 };
 
 // An output [batch, heads, seq, dim] of any element type. The dim values of one head of one token are
@@ -83,16 +83,17 @@ struct LatentRows {
 struct MlaPrologCall {
   std::int64_t batch = 0;
   std::int64_t seq = 0;
-  ConstRows hidden;    // [batch * seq, hidden]
-  ConstRows cos, sin;  // [positions, rope / 2]
-  std::span<const std::int64_t> positions;  // [batch * seq]: each token's row of cos and sin; empty:
-                                            // token t has row t
+  ConstRows hidden = {};                         // [batch * seq, hidden]
+  ConstRows cos = {};                            // [positions, rope / 2]
+  ConstRows sin = {};                            // [positions, rope / 2]
+  std::span<const std::int64_t> positions = {};  // [batch * seq]: each token's row of cos and sin;
+                                                 // empty: token t has row t
   RopeLayout layout = RopeLayout::kInterleaved;
 
-  HeadTensor k_nope;  // [batch, heads, seq, nope]
-  HeadTensor value;   // [batch, heads, seq, v]; wanted if and only if k_nope is
-  HeadTensor k_pe;    // [batch, 1, seq, rope]
-  LatentRows latent;
+  HeadTensor k_nope = {};  // [batch, heads, seq, nope]
+  HeadTensor value = {};   // [batch, heads, seq, v]; wanted if and only if k_nope is
+  HeadTensor k_pe = {};    // [batch, 1, seq, rope]
+  LatentRows latent = {};
 
   std::int64_t n_tokens() const { return batch * seq; }
   std::int64_t position(std::int64_t token) const {
@@ -106,8 +107,8 @@ class MlaProlog {
   virtual ~MlaProlog() = default;
 
   // Accumulates in fp32 or wider, and may round the hidden states and the latent to the type of the
-  // weight before multiplying. A token's result depends on that token alone, in every bit, for every
-  // thread count. Outputs do not overlap each other or the inputs.
+  // weight before multiplying. A token's result depends on that token alone, and its bits on the shape
+  // of the call, not on the thread count. Outputs overlap neither each other nor the inputs.
   virtual void run(const MlaPrologCall& call, Executor& executor) const = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "ops/verify/case.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -97,9 +96,13 @@ RopeParameters read_tables(const JsonObject& object) {
     allow_keys(*yarn, "rope_tables.yarn",
                {"factor", "original_context", "beta_fast", "beta_slow", "mscale",
                 "mscale_all_dim"});
-    tables.yarn = {yarn->required_positive("factor"),    yarn->required_positive("original_context"),
-                   yarn->required_positive("beta_fast"), yarn->required_positive("beta_slow"),
-                   yarn->required_number("mscale"),      yarn->required_number("mscale_all_dim")};
+    tables.yarn = {.factor = yarn->required_positive("factor"),
+                   .original_context =
+                       yarn->required_int("original_context", 1, JsonObject::kMaxInt),
+                   .beta_fast = yarn->required_positive("beta_fast"),
+                   .beta_slow = yarn->required_positive("beta_slow"),
+                   .mscale = yarn->required_number("mscale"),
+                   .mscale_all_dim = yarn->required_number("mscale_all_dim")};
   }
   return tables;
 }
@@ -151,8 +154,9 @@ Case read_case(const JsonObject& object, const std::string& op) {
 std::vector<Case> read(const JsonObject& file) {
   allow_keys(file, "the file", {"op", "test_cases"});
   const std::string op = file.optional_string("op").value_or("mla_prolog");
-  if (std::ranges::find(operator_names(), op) == operator_names().end()) {
-    file.refuse("op", fmt::format("one of {}", fmt::join(operator_names(), ", ")));
+  const std::vector<std::string_view> names = operator_names();
+  if (std::ranges::find(names, op) == names.end()) {
+    file.refuse("op", fmt::format("one of {}", fmt::join(names, ", ")));
   }
   std::vector<Case> cases;
   std::set<std::string> ids;
