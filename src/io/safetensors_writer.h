@@ -39,6 +39,7 @@ class SafetensorsWriter {
 
   // The next bytes of the data, in pieces of any size.
   void append(std::span<const std::byte> bytes);
+  // Once, after all data. The writer is of no use afterwards.
   void finish();
 
  private:

@@ -15,7 +15,7 @@ constexpr std::string_view kModelType = "deepseek_v2";
 constexpr std::string_view kArchitecture = "DeepseekV2ForCausalLM";
 
 // Far above every model of the family (V2: 60 layers, hidden 5120, vocabulary 102400, 160 experts),
-// and low enough that products of a few sizes, as they make weights and caches, fit in 63 bits.
+// and low enough that products of a few sizes, as they make weights, fit in 63 bits.
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxLayers = 1 << 12;

@@ -249,7 +249,7 @@ void read_all(const std::vector<Chunk>& chunks, ops::Executor& executor,
   for (const Chunk& chunk : chunks) total += bytes_of(chunk);
   std::mutex mutex;
   std::size_t done = 0;
-  executor.parallel_for(std::ssize(chunks), [&](std::int64_t i, ops::Worker& worker) {
+  executor.parallel_for(std::ssize(chunks), static_cast<std::int64_t>(total), [&](std::int64_t i, ops::Worker& worker) {
     const Chunk& chunk = chunks[static_cast<std::size_t>(i)];
     read_chunk(chunk, worker);
     if (!progress) return;

@@ -50,14 +50,23 @@ class Executor {
   ThreadPool& pool() { return pool_; }
   Worker& worker(int index) { return workers_[static_cast<std::size_t>(index)]; }
 
-  // body(task, worker) for each task in [0, n_tasks), in no fixed order.
+  // body(task, worker) for each task in [0, n_tasks), in no fixed order. work is the number of
+  // multiply-adds of all tasks together, roughly: too little is not worth waking the other threads.
   template <typename Body>
-  void parallel_for(std::int64_t n_tasks, Body&& body) {
+  void parallel_for(std::int64_t n_tasks, std::int64_t work, Body&& body) {
+    if (work < kMinParallelWork) {
+      for (std::int64_t task = 0; task < n_tasks; ++task) body(task, worker(0));
+      return;
+    }
     pool_.parallel_for(n_tasks,
                        [&](std::int64_t task, int index) { body(task, worker(index)); });
   }
 
  private:
+  // About 10 us of one thread's work: a fork and join takes a tenth of that when the threads are awake,
+  // and far more when they sleep or the machine is shared.
+  static constexpr std::int64_t kMinParallelWork = std::int64_t{1} << 18;
+
   ThreadPool pool_;
   std::vector<Worker> workers_;
 };

@@ -57,7 +57,7 @@ TEST_F(CheckpointTest, OpensShards) {
   EXPECT_EQ(checkpoint.total_bytes(), 3u);
   const CheckpointTensor& c = checkpoint.get("c");
   EXPECT_EQ(c.file->name(), folder_.name() + "/model-00002-of-00002.safetensors");
-  c.release();
+  c.release(0, c.bytes().size());
   EXPECT_EQ(c.bytes()[0], std::byte{'x'});
 }
 

@@ -81,6 +81,7 @@ void run_task(const MatmulJob& job, const bf16* x_narrow, const Task& task, Work
 void matmul(std::span<const MatmulJob> jobs, Executor& executor) {
   std::vector<Task> tasks;
   std::int64_t narrow_elements = 0;
+  std::int64_t work = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const MatmulJob& job = jobs[i];
     assert(job.x.columns == job.w.k && job.y.columns == job.w.n && job.x.rows == job.y.rows);
@@ -89,6 +90,7 @@ void matmul(std::span<const MatmulJob> jobs, Executor& executor) {
         tasks.push_back({i, row, column});
       }
     }
+    work += job.x.rows * job.w.n * job.w.k;
     if (multiplies_in_bf16(job)) narrow_elements += job.x.rows * job.w.k;
   }
 
@@ -111,11 +113,11 @@ void matmul(std::span<const MatmulJob> jobs, Executor& executor) {
     }
   }
 
-  executor.parallel_for(static_cast<std::int64_t>(tasks.size()),
-                        [&](std::int64_t t, Worker& worker) {
-                          const Task& task = tasks[static_cast<std::size_t>(t)];
-                          run_task(jobs[task.job], x_narrow[task.job], task, worker);
-                        });
+  const auto run = [&](std::int64_t t, Worker& worker) {
+    const Task& task = tasks[static_cast<std::size_t>(t)];
+    run_task(jobs[task.job], x_narrow[task.job], task, worker);
+  };
+  executor.parallel_for(std::ssize(tasks), work, run);
 }
 
 void matmul(const ConstRows& x, const WeightView& w, const Rows& y, Executor& executor) {

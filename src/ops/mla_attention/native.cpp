@@ -99,7 +99,11 @@ void mla_attention(const ConstHeads& query, const LatentPages& cache,
                    std::span<const VisibleTokens> visible, float scale, const Heads& out,
                    Executor& executor) {
   assert(cache.dtype == DType::kF32 || cache.dtype == DType::kBF16);
-  executor.parallel_for(query.rows * query.heads, [&](std::int64_t task, Worker& worker) {
+  std::int64_t work = 0;
+  for (const VisibleTokens& tokens : visible) {
+    work += tokens.length * query.heads * (cache.row_values() + cache.latent_dim);
+  }
+  executor.parallel_for(query.rows * query.heads, work, [&](std::int64_t task, Worker& worker) {
     const std::int64_t row = task / query.heads;
     const std::int64_t head = task % query.heads;
     attend(query.at(row, head), cache, visible[static_cast<std::size_t>(row)], scale,

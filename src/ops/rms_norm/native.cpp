@@ -15,9 +15,6 @@ TESSERA_MULTIVERSION void rms_norm_row(const float* x, const float* weight, floa
   for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * scale * weight[i];
 }
 
-// Below this many elements a parallel region costs more than it saves.
-constexpr std::int64_t kMinParallel = 1 << 14;
-
 }  // namespace
 
 void rms_norm(const ConstRows& x, const float* weight, float eps, const Rows& y,
@@ -25,11 +22,8 @@ void rms_norm(const ConstRows& x, const float* weight, float eps, const Rows& y,
   const auto norm_row = [&](std::int64_t row) {
     rms_norm_row(x.row(row).data(), weight, eps, y.row(row).data(), x.columns);
   };
-  if (x.rows * x.columns < kMinParallel) {
-    for (std::int64_t row = 0; row < x.rows; ++row) norm_row(row);
-  } else {
-    executor.parallel_for(x.rows, [&](std::int64_t row, Worker&) { norm_row(row); });
-  }
+  executor.parallel_for(x.rows, 2 * x.rows * x.columns,
+                        [&](std::int64_t row, Worker&) { norm_row(row); });
 }
 
 constexpr RmsNormImplementation kRmsNormNative = {

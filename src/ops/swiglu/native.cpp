@@ -19,7 +19,8 @@ void swiglu(const ConstRows& gate_up, const Rows& y, Executor& executor) {
       out[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
     }
   };
-  executor.parallel_for(y.rows * blocks_per_row, run_block);
+  constexpr std::int64_t kWorkPerValue = 20;  // an exponential and a division
+  executor.parallel_for(y.rows * blocks_per_row, kWorkPerValue * y.rows * n, run_block);
 }
 
 }  // namespace tessera::ops

@@ -1,0 +1,181 @@
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "io/json_file.h"
+#include "tests/app/command.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using testing::CommandResult;
+using testing::run_tessera;
+
+// Runs `tessera ask` with a report and returns it.
+nlohmann::json report_of(std::vector<std::string> arguments) {
+  const std::string path = ::testing::TempDir() + "/ask-report.json";
+  arguments.insert(arguments.begin(), "ask");
+  arguments.push_back("--report-file=" + path);
+  const CommandResult result = run_tessera(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  nlohmann::json report = read_json_file(path);
+  std::filesystem::remove(path);
+  return report;
+}
+
+void expect_failure(const std::vector<std::string>& arguments, int exit_code,
+                    const std::string& sentence) {
+  const CommandResult result = run_tessera(arguments);
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  EXPECT_EQ(result.err, "tessera: " + sentence + "\n");
+  EXPECT_EQ(result.out, "");
+}
+
+nlohmann::json expected_answers() { return read_json_file(TESSERA_TEST_DATA "/demo/greedy.json"); }
+
+TEST(Ask, AnswersTheDefaultPrompt) {
+  const CommandResult result = run_tessera({"ask", "--greedy"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, expected_answers()[0].at("text").get<std::string>() + "\n");
+  EXPECT_THAT(result.err, HasSubstr("tokens/s"));
+}
+
+TEST(Ask, ReportsEveryKey) {
+  const nlohmann::json report = report_of({"--greedy", "--threads", "1", "--dtype", "fp32"});
+  for (const char* key :
+       {"model", "mode", "tokenizer_load_s", "model_load_s", "model_load_peak_mem_mb", "tokenize_s",
+        "input_tokens", "generate_s", "generated_tokens", "tokens_per_second",
+        "generate_peak_mem_mb", "time_to_first_token_s", "prefill_tokens_per_second",
+        "decode_tokens_per_second", "dtype", "threads", "seed", "finish_reason", "text", "token_ids"}) {
+    EXPECT_TRUE(report.contains(key)) << key;
+  }
+  const nlohmann::json expected = expected_answers()[0];
+  EXPECT_EQ(report["mode"], "baseline");
+  EXPECT_EQ(report["dtype"], "fp32");
+  EXPECT_EQ(report["threads"], 1);
+  EXPECT_EQ(report["finish_reason"], "stop");
+  EXPECT_EQ(report["text"], expected["text"]);
+  EXPECT_EQ(report["token_ids"], expected["token_ids"]);
+  EXPECT_EQ(report["input_tokens"], expected["prompt_ids"].size());
+  EXPECT_EQ(report["generated_tokens"], expected["token_ids"].size());
+  EXPECT_GT(report["generate_s"], 0);
+  EXPECT_GT(report["decode_tokens_per_second"], 0);
+  EXPECT_GT(report["model_load_peak_mem_mb"], 1);
+}
+
+TEST(Ask, SeveralPromptsAreOneBatch) {
+  const nlohmann::json expected = expected_answers();
+  const nlohmann::json report =
+      report_of({"--greedy", "--prompt", expected[0]["prompt"], "--prompt", expected[1]["prompt"]});
+  EXPECT_EQ(report["text"], nlohmann::json::array({expected[0]["text"], expected[1]["text"]}));
+  EXPECT_EQ(report["finish_reason"].size(), 2u);
+}
+
+TEST(Ask, UnderscoresAndDashesAreTheSame) {
+  const nlohmann::json a = report_of({"--output_length", "3", "--greedy"});
+  const nlohmann::json b = report_of({"--output-length=3", "--greedy"});
+  EXPECT_EQ(a["token_ids"], b["token_ids"]);
+  EXPECT_EQ(a["token_ids"].size(), 3u);
+  EXPECT_EQ(a["finish_reason"], "length");
+}
+
+TEST(Ask, AnUnderscoreInAValueStays) {
+  const CommandResult result = run_tessera({"ask", "--model_path=/no_such_folder"});
+  EXPECT_THAT(result.err, HasSubstr("/no_such_folder"));
+}
+
+TEST(Ask, SentenceFileJoinsItsNonEmptyLines) {
+  const std::string path = ::testing::TempDir() + "/sentences.txt";
+  std::ofstream(path) << "\n你好\r\n\n   \n";
+  EXPECT_EQ(report_of({"--greedy", "--sentence_file", path})["text"], expected_answers()[0]["text"]);
+  // --prompt wins.
+  EXPECT_EQ(report_of({"--greedy", "--sentence_file", path, "--prompt",
+                       expected_answers()[1]["prompt"]})["text"],
+            expected_answers()[1]["text"]);
+  std::ofstream(path) << "\n  \n";
+  expect_failure({"ask", "--sentence-file", path}, 2,
+                 path + ": has no text; give a file with at least one sentence");
+  std::filesystem::remove(path);
+}
+
+TEST(Ask, TheSameSeedGivesTheSameAnswer) {
+  const std::vector<std::string> hot = {"--temperature=3", "--output_length=20", "--seed=5"};
+  EXPECT_EQ(report_of(hot)["token_ids"], report_of(hot)["token_ids"]);
+  EXPECT_EQ(report_of(hot)["seed"], 5);
+}
+
+TEST(Ask, ModelPathComesFromTheEnvironment) {
+  const CommandResult result = run_tessera({"ask"}, {"MODEL_PATH=/no/such/model"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, StartsWith("tessera: /no/such/model"));
+}
+
+TEST(Ask, ControlTokensInAPromptStayText) {
+  const std::string prompt = "<｜end▁of▁sentence｜>";
+  const auto plain = report_of({"--greedy", "--output_length=1", "--prompt", prompt});
+  const auto parsed = report_of({"--greedy", "--output_length=1", "--prompt", prompt, "--parse_special"});
+  EXPECT_GT(plain["input_tokens"], parsed["input_tokens"]);
+}
+
+TEST(Ask, UsageErrorsExitWith2) {
+  expect_failure({"ask", "--prompt="}, 2, "the prompt is empty; give --prompt some text");
+  expect_failure({"ask", "--device", "7"}, 2,
+                 "--device 7 names an accelerator, and this build has none; its devices are: cpu");
+  expect_failure({"ask", "--device", "npu:0"}, 2,
+                 "--device npu:0 names an accelerator, and this build has none; its devices are: cpu");
+  expect_failure({"ask", "--device", "tpu"}, 2,
+                 "--device tpu is unknown; the devices of this build are: cpu");
+  expect_failure({"ask", "--temperature", "nan"}, 2,
+                 "temperature must be a number from 0 up, not nan");
+  expect_failure({"ask", "--temperature", "inf"}, 2,
+                 "temperature must be a number from 0 up, not inf");
+  expect_failure({"ask", "--temperature=-1"}, 2, "temperature must be a number from 0 up, not -1");
+  expect_failure({"ask", "--top_p", "0"}, 2, "top_p must be above 0 and at most 1, not 0");
+  expect_failure({"ask", "--top_p", "nan"}, 2, "top_p must be above 0 and at most 1, not nan");
+  expect_failure({"ask", "--top_k=-1"}, 2, "top_k must be 0 (all tokens) or more, not -1");
+  expect_failure({"ask", "--min_p", "2"}, 2, "min_p must be from 0 to 1, not 2");
+  expect_failure({"ask", "--repetition_penalty", "0"}, 2,
+                 "repetition_penalty must be a number above 0, not 0");
+  expect_failure({"ask", "--use_kv_fusion"}, 2,
+                 "--use-kv-fusion needs the fused KV prolog, which this version does not have; leave it "
+                 "out to run the native operators");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"ask", "--threads", "0"},
+        {"ask", "--threads", "x"},
+        {"ask", "--dtype", "int7"},
+        {"ask", "--output_length", "0"},
+        {"ask", "--no-such-flag"},
+        {"no-such-command"}}) {
+    const CommandResult result = run_tessera(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, StartsWith("tessera: "));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+TEST(Ask, FailedRunsExitWith1) {
+  expect_failure({"ask", "--context", "3"}, 1,
+                 "the prompt has 9 tokens, and a context of 3 leaves no room for an answer; shorten it "
+                 "or raise --context");
+  expect_failure({"ask", "--report-file", "/no/such/folder/report.json", "--output_length=1"}, 1,
+                 "/no/such/folder/report.json: cannot be written (No such file or directory); check the "
+                 "folder and the free space");
+}
+
+TEST(Command, VersionAndHelp) {
+  EXPECT_EQ(run_tessera({"--version"}).out, "tessera 0.1.0\n");
+  for (const char* command : {"ask", "logits", "tokenize"}) {
+    const CommandResult result = run_tessera({command, "--help"});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.out, HasSubstr("--model-path"));
+  }
+  EXPECT_EQ(run_tessera({}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,64 @@
+#include "tests/app/command.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace tessera::testing {
+
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void redirect(const std::filesystem::path& path, int descriptor) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(file, descriptor);
+}
+
+}  // namespace
+
+CommandResult run_tessera(const std::vector<std::string>& arguments,
+                          const std::vector<std::string>& environment) {
+  std::string folder = ::testing::TempDir() + "/tessera-command-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  const std::filesystem::path out = std::filesystem::path(folder) / "out";
+  const std::filesystem::path err = std::filesystem::path(folder) / "err";
+
+  std::vector<std::string> words = {TESSERA_COMMAND};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::unsetenv("MODEL_PATH");
+    for (const std::string& entry : environment) {
+      const auto equals = entry.find('=');
+      ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
+    }
+    redirect(out, STDOUT_FILENO);
+    redirect(err, STDERR_FILENO);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CommandResult result{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                       contents(out), contents(err)};
+  std::filesystem::remove_all(folder);
+  return result;
+}
+
+}  // namespace tessera::testing

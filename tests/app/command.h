@@ -1,0 +1,19 @@
+// Running the tessera command as a person would.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera::testing {
+
+struct CommandResult {
+  int exit_code = -1;  // 128 + signal where one ended it
+  std::string out;
+  std::string err;
+};
+
+// Runs the command with these arguments; environment entries "NAME=value" are added.
+CommandResult run_tessera(const std::vector<std::string>& arguments,
+                          const std::vector<std::string>& environment = {});
+
+}  // namespace tessera::testing
