@@ -1,4 +1,6 @@
 // tessera verify: the golden test of the operators' implementations.
+#include "ops/verify/verify.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -13,7 +15,6 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "io/quote.h"
-#include "ops/verify/verify.h"
 
 namespace tessera::app {
 
@@ -73,10 +74,12 @@ void print(const verify::Report& report) {
   fmt::print("{} {} {}\n", report.pass() ? "PASS" : "FAIL", report.id, report.implementation);
   for (const verify::OutputReport& o : report.outputs) {
     const verify::Measure& m = o.measure;
-    fmt::print("  {:6} {} {}: max abs {:.2e}, max rel {:.2e}, cosine {:.8f}, ulp {}, NaN {}, Inf {}",
-               o.name, verify::to_string(o.shape), to_string(o.dtype), m.max_abs, m.max_rel, m.cosine,
-               m.max_ulp, m.n_nan, m.n_inf);
-    fmt::print(", worst {}: {:.6g} against {:.6g}\n", verify::to_string(o.worst), m.got, m.expected);
+    fmt::print(
+        "  {:6} {} {}: max abs {:.2e}, max rel {:.2e}, cosine {:.8f}, ulp {}, NaN {}, Inf {}",
+        o.name, verify::to_string(o.shape), to_string(o.dtype), m.max_abs, m.max_rel, m.cosine,
+        m.max_ulp, m.n_nan, m.n_inf);
+    fmt::print(", worst {}: {:.6g} against {:.6g}\n", verify::to_string(o.worst), m.got,
+               m.expected);
     if (m.n_outside > 0) {
       fmt::print("         {} of {} elements are outside the tolerance\n", m.n_outside,
                  verify::n_elements(o.shape));
@@ -124,7 +127,8 @@ void print_list(const std::vector<verify::Case>& cases) {
 void run(const VerifyOptions& options) {
   if (!options.target_cpu.empty()) {
     fail(ErrorCode::kInvalidArgument,
-         "--target-cpu chooses the CPU that tile kernels are compiled for, and no operator has a tile "
+         "--target-cpu chooses the CPU that tile kernels are compiled for, and no operator has a "
+         "tile "
          "implementation yet; leave it out");
   }
   const std::vector<verify::Case> cases = selected_cases(options);
@@ -161,7 +165,8 @@ void run(const VerifyOptions& options) {
   std::fflush(stdout);
   if (n_failed > 0) fail(ErrorCode::kVerifyFailed, "{} of {} checks failed", n_failed, n_run);
   if (n_run == 0) {
-    fail(ErrorCode::kUnsupported, "no implementation could run any of these cases; see the reasons");
+    fail(ErrorCode::kUnsupported,
+         "no implementation could run any of these cases; see the reasons");
   }
 }
 

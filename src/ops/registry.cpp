@@ -12,8 +12,7 @@ namespace {
 // Tile implementations go in front of the native ones.
 constexpr const RmsNormImplementation* kRmsNorm[] = {&kRmsNormNative, &kRmsNormReference};
 constexpr const RopeImplementation* kRope[] = {&kRopeNative, &kRopeReference};
-constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologBaseline,
-                                                         &kMlaPrologReference};
+constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologBaseline, &kMlaPrologReference};
 
 template <typename List>
 std::vector<std::string_view> names(const List& list) {
@@ -33,9 +32,15 @@ const auto& find(const List& list, std::string_view operator_name, std::string_v
 
 }  // namespace
 
-std::span<const RmsNormImplementation* const> rms_norm_implementations() { return kRmsNorm; }
-std::span<const RopeImplementation* const> rope_implementations() { return kRope; }
-std::span<const MlaPrologImplementation* const> mla_prolog_implementations() { return kMlaProlog; }
+std::span<const RmsNormImplementation* const> rms_norm_implementations() {
+  return kRmsNorm;
+}
+std::span<const RopeImplementation* const> rope_implementations() {
+  return kRope;
+}
+std::span<const MlaPrologImplementation* const> mla_prolog_implementations() {
+  return kMlaProlog;
+}
 
 const RmsNormImplementation& rms_norm_implementation(std::string_view name) {
   return find(kRmsNorm, "rms_norm", name);
@@ -49,7 +54,9 @@ const MlaPrologImplementation& mla_prolog_implementation(std::string_view name) 
   return find(kMlaProlog, "mla_prolog", name);
 }
 
-std::vector<std::string_view> operator_names() { return {"rms_norm", "rope", "mla_prolog"}; }
+std::vector<std::string_view> operator_names() {
+  return {"rms_norm", "rope", "mla_prolog"};
+}
 
 std::vector<std::string_view> implementation_names(std::string_view operator_name) {
   if (operator_name == "rms_norm") return names(kRmsNorm);

@@ -1,7 +1,7 @@
 // The operators that have several implementations, and the choice among them by name.
 //
-// Lists are ordered: the fastest first, the reference, which supports everything, last. Nothing here
-// changes at run time; who uses an operator keeps the implementation it chose.
+// Lists are ordered: the fastest first, the reference, which supports everything, last. Nothing
+// here changes at run time; who uses an operator keeps the implementation it chose.
 #pragma once
 
 #include <span>

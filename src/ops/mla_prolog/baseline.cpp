@@ -162,8 +162,7 @@ class Baseline : public MlaProlog {
 }  // namespace
 
 constexpr MlaPrologImplementation kMlaPrologBaseline = {
-    "baseline",
-    [](const MlaPrologWeights&, const MlaPrologCall&) { return std::string(); },
+    "baseline", [](const MlaPrologWeights&, const MlaPrologCall&) { return std::string(); },
     [](const MlaPrologWeights& weights, Executor&) -> std::unique_ptr<MlaProlog> {
       return std::make_unique<Baseline>(weights);
     }};

@@ -1,5 +1,5 @@
-// The KV prolog of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): from the
-// hidden states of new tokens to what attention keeps of them.
+// The KV prolog of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): from
+// the hidden states of new tokens to what attention keeps of them.
 //
 //   latent, k_pe = split(hidden * kv_a^T + bias)    [kv_rank], [rope]   stage 1
 //   latent       = rms_norm(latent) * norm
@@ -41,15 +41,16 @@ struct MlaDims {
 // What a layer brings; the memory must outlive the prolog made of it.
 struct MlaPrologWeights {
   MlaDims dims = {};
-  WeightView kv_a = {};                   // [kv_rank + rope, hidden]
+  WeightView kv_a = {};              // [kv_rank + rope, hidden]
   const float* kv_a_bias = nullptr;  // [kv_rank + rope], or none
   const float* norm = nullptr;       // [kv_rank]
   float eps = 0;
-  WeightView kv_b = {};  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value
+  WeightView kv_b =
+      {};  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value
 };
 
-// An output [batch, heads, seq, dim] of any element type. The dim values of one head of one token are
-// contiguous; strides are in elements.
+// An output [batch, heads, seq, dim] of any element type. The dim values of one head of one token
+// are contiguous; strides are in elements.
 struct HeadTensor {
   std::byte* data = nullptr;  // null: not wanted
   DType dtype = DType::kF32;
@@ -107,8 +108,8 @@ class MlaProlog {
   virtual ~MlaProlog() = default;
 
   // Accumulates in fp32 or wider, and may round the hidden states and the latent to the type of the
-  // weight before multiplying. A token's result depends on that token alone, and its bits on the shape
-  // of the call, not on the thread count. Outputs overlap neither each other nor the inputs.
+  // weight before multiplying. A token's result depends on that token alone, and its bits on the
+  // shape of the call, not on the thread count. Outputs overlap neither each other nor the inputs.
   virtual void run(const MlaPrologCall& call, Executor& executor) const = 0;
 };
 

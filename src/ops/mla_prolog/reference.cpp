@@ -11,7 +11,9 @@ namespace {
 
 using Vector = std::vector<double>;
 
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t index(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 // A weight in double, row by row.
 struct Matrix {
@@ -123,8 +125,7 @@ class Reference : public MlaProlog {
 }  // namespace
 
 constexpr MlaPrologImplementation kMlaPrologReference = {
-    "reference",
-    [](const MlaPrologWeights&, const MlaPrologCall&) { return std::string(); },
+    "reference", [](const MlaPrologWeights&, const MlaPrologCall&) { return std::string(); },
     [](const MlaPrologWeights& weights, Executor&) -> std::unique_ptr<MlaProlog> {
       return std::make_unique<Reference>(weights);
     }};

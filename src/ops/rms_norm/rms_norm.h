@@ -11,7 +11,8 @@
 namespace tessera::ops {
 
 // x, y [rows, n]; weight [n]. y may be x. Accumulates in fp32.
-void rms_norm(const ConstRows& x, const float* weight, float eps, const Rows& y, Executor& executor);
+void rms_norm(const ConstRows& x, const float* weight, float eps, const Rows& y,
+              Executor& executor);
 
 // The same in double.
 void rms_norm_reference(const ConstRows& x, const float* weight, float eps, const Rows& y);

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al. 2021) with the YaRN extension (Peng et al. 2023, as DeepSeek-V2
-// uses it).
+// Rotary position embedding (Su et al. 2021) with the YaRN extension (Peng et al. 2023, as
+// DeepSeek-V2 uses it).
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace tessera::ops {
 
-// Frequencies are stretched by factor beyond original_context tokens. With m(s, x) = 0.1 x ln s + 1 for
-// s > 1, else 1: cos and sin are multiplied by m(factor, mscale) / m(factor, mscale_all_dim), the softmax
-// scale by m(factor, mscale_all_dim)^2.
+// Frequencies are stretched by factor beyond original_context tokens. With m(s, x) = 0.1 x ln s + 1
+// for s > 1, else 1: cos and sin are multiplied by m(factor, mscale) / m(factor, mscale_all_dim),
+// the softmax scale by m(factor, mscale_all_dim)^2.
 struct YarnParameters {
   double factor = 1;
   std::int64_t original_context = 0;  // tokens
-  double beta_fast = 32;  // rotations over original_context above which nothing changes
-  double beta_slow = 1;   // and below which a frequency is divided by factor
+  double beta_fast = 32;              // rotations over original_context above which nothing changes
+  double beta_slow = 1;               // and below which a frequency is divided by factor
   double mscale = 1;
   double mscale_all_dim = 0;
 };
@@ -62,7 +62,8 @@ enum class RopeLayout {
   kHalfSplit,    // i and i + dim / 2
 };
 
-// Rotates in place the dim values of every head of x; row r by row r of cos and sin [rows, dim / 2].
+// Rotates in place the dim values of every head of x; row r by row r of cos and sin [rows, dim /
+// 2].
 void rope(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout);
 
 // The same in double.

@@ -24,12 +24,12 @@ constexpr struct {
 } kDTypes[] = {{"float32", DType::kF32}, {"bfloat16", DType::kBF16}, {"float16", DType::kF16},
                {"fp32", DType::kF32},    {"bf16", DType::kBF16},     {"fp16", DType::kF16}};
 
-void allow_keys(const JsonObject& object, std::string_view key,
+void allow_keys(const JsonObject& object, const std::string& what,
                 std::initializer_list<std::string_view> allowed) {
   for (const std::string& name : object.keys()) {
     if (std::ranges::find(allowed, name) != allowed.end()) continue;
     fail(ErrorCode::kBadCases, "{}: {} has the key {}, but it may have only {}", object.name(),
-         in_quotes(key), in_quotes(name), fmt::join(allowed, ", "));
+         what, in_quotes(name), fmt::join(allowed, ", "));
   }
 }
 
@@ -62,7 +62,7 @@ double read_not_negative(const JsonObject& object, std::string_view key) {
 }
 
 Tolerance read_tolerance(const JsonObject& object, const Tolerance* otherwise) {
-  const auto read = [&](std::string_view key, double Tolerance::*member) {
+  const auto read = [&](std::string_view key, double Tolerance::* member) {
     return otherwise != nullptr && !object.has(key) ? otherwise->*member
                                                     : read_not_negative(object, key);
   };
@@ -70,13 +70,11 @@ Tolerance read_tolerance(const JsonObject& object, const Tolerance* otherwise) {
 }
 
 PositionIds read_positions(const JsonObject& tensor) {
-  allow_keys(tensor, "pos_ids", {"shape", "dtype", "values"});
+  allow_keys(tensor, in_quotes("pos_ids"), {"shape", "dtype", "values"});
   if (tensor.required_string("dtype") != "int64") tensor.refuse("dtype", "int64");
   PositionIds positions{read_shape(tensor), tensor.int_or_list("values", 0, kMaxDim)};
-  if (!positions.values.empty() &&
-      std::ssize(positions.values) != n_elements(positions.shape)) {
-    tensor.refuse("values",
-                  fmt::format("a list of {} integers", n_elements(positions.shape)));
+  if (!positions.values.empty() && std::ssize(positions.values) != n_elements(positions.shape)) {
+    tensor.refuse("values", fmt::format("a list of {} integers", n_elements(positions.shape)));
   }
   return positions;
 }
@@ -89,20 +87,20 @@ RopeLayout read_layout(const JsonObject& object) {
 }
 
 RopeParameters read_tables(const JsonObject& object) {
-  allow_keys(object, "rope_tables", {"theta", "yarn"});
+  allow_keys(object, in_quotes("rope_tables"), {"theta", "yarn"});
   RopeParameters tables;
   tables.theta = object.required_positive("theta");
   if (const auto yarn = object.optional_object("yarn")) {
-    allow_keys(*yarn, "rope_tables.yarn",
-               {"factor", "original_context", "beta_fast", "beta_slow", "mscale",
-                "mscale_all_dim"});
-    tables.yarn = {.factor = yarn->required_positive("factor"),
-                   .original_context =
-                       yarn->required_int("original_context", 1, JsonObject::kMaxInt),
-                   .beta_fast = yarn->required_positive("beta_fast"),
-                   .beta_slow = yarn->required_positive("beta_slow"),
-                   .mscale = yarn->required_number("mscale"),
-                   .mscale_all_dim = yarn->required_number("mscale_all_dim")};
+    allow_keys(
+        *yarn, in_quotes("rope_tables.yarn"),
+        {"factor", "original_context", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"});
+    tables.yarn = {
+        .factor = yarn->required_positive("factor"),
+        .original_context = yarn->required_int("original_context", 1, JsonObject::kMaxInt),
+        .beta_fast = yarn->required_positive("beta_fast"),
+        .beta_slow = yarn->required_positive("beta_slow"),
+        .mscale = yarn->required_number("mscale"),
+        .mscale_all_dim = yarn->required_number("mscale_all_dim")};
   }
   return tables;
 }
@@ -111,12 +109,12 @@ void read_inputs(const JsonObject& inputs, Case& result) {
   for (const std::string& name : inputs.keys()) {
     const JsonObject tensor = inputs.required_object(name);
     if (name == "eps") {
-      allow_keys(tensor, "eps", {"value"});
+      allow_keys(tensor, in_quotes("eps"), {"value"});
       result.eps = read_not_negative(tensor, "value");
     } else if (name == "pos_ids") {
       result.positions = read_positions(tensor);
     } else {
-      allow_keys(tensor, name, {"shape", "dtype", "scale"});
+      allow_keys(tensor, in_quotes(name), {"shape", "dtype", "scale"});
       result.inputs[name] = {read_shape(tensor), read_dtype(tensor),
                              tensor.optional_number("scale")};
     }
@@ -126,7 +124,7 @@ void read_inputs(const JsonObject& inputs, Case& result) {
 void read_outputs(const JsonObject& outputs, const Tolerance& tolerance, Case& result) {
   for (const std::string& name : outputs.keys()) {
     const JsonObject tensor = outputs.required_object(name);
-    allow_keys(tensor, name, {"shape", "dtype", "rtol", "atol"});
+    allow_keys(tensor, in_quotes(name), {"shape", "dtype", "rtol", "atol"});
     result.outputs[name] = {read_shape(tensor), read_dtype(tensor),
                             read_tolerance(tensor, &tolerance)};
   }
@@ -137,7 +135,7 @@ Case read_case(const JsonObject& object, const std::string& op) {
   result.file = object.name();
   result.op = op;
   result.id = object.required_string("id");
-  allow_keys(object, result.id,
+  allow_keys(object, "case " + in_quotes(result.id),
              {"id", "description", "seed", "input", "output", "rtol", "atol", "rope_layout",
               "rope_tables"});
   result.description = object.optional_string("description").value_or("");
@@ -169,7 +167,9 @@ std::vector<Case> read(const JsonObject& file) {
 
 }  // namespace
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 std::int64_t n_elements(const Shape& shape) {
   std::int64_t n = 1;

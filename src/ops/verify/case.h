@@ -39,8 +39,8 @@ struct OutputTensor {
   Tolerance tolerance;
 };
 
-// Where the tokens stand. Without values, sequence b begins at a position that is drawn, and its tokens
-// follow one another.
+// Where the tokens stand. Without values, sequence b begins at a position that is drawn, and its
+// tokens follow one another.
 struct PositionIds {
   Shape shape;  // [batch, seq]
   std::vector<std::int64_t> values;
@@ -69,8 +69,8 @@ struct Case {
   [[noreturn]] void refuse(const std::string& reason) const;
 };
 
-// Every case of a file. Throws what JsonObject throws, values with Error(kBadCases): one sentence that
-// names the file and the key. Ids are different from one another.
+// Every case of a file. Throws what JsonObject throws, values with Error(kBadCases): one sentence
+// that names the file and the key. Ids are different from one another.
 std::vector<Case> read_cases(const std::filesystem::path& path);
 std::vector<Case> parse_cases(std::string_view text, const std::string& name);
 

@@ -29,8 +29,8 @@ Guarded guarded(const std::vector<float>& values) {
   return memory;
 }
 
-// A drawn table has one number per pair, whatever its width: its second half, which models fill with the
-// same angles once more, is not read.
+// A drawn table has one number per pair, whatever its width: its second half, which models fill
+// with the same angles once more, is not read.
 Guarded drawn_table(const Case& c, const std::string& name, std::int64_t n_positions,
                     std::int64_t pairs) {
   const std::int64_t width = c.input(name).shape[1];
@@ -82,8 +82,7 @@ void allow_tensors(const Case& c, std::initializer_list<std::string_view> inputs
   allow(c, "output", c.outputs, outputs);
 }
 
-void expect_shape(const Case& c, const std::string& name, const Shape& shape,
-                  const Shape& wanted) {
+void expect_shape(const Case& c, const std::string& name, const Shape& shape, const Shape& wanted) {
   if (shape == wanted) return;
   c.refuse(fmt::format("{} has the shape {}, but the other tensors ask for {}", name,
                        to_string(shape), to_string(wanted)));
@@ -98,8 +97,7 @@ void expect_rank(const Case& c, const std::string& name, const Shape& shape,
 std::vector<float> draw(const Case& c, const std::string& name, double default_scale) {
   const InputTensor& tensor = c.input(name);
   std::vector<float> values =
-      Stream(c.seed, name)
-          .normal(n_elements(tensor.shape), tensor.scale.value_or(default_scale));
+      Stream(c.seed, name).normal(n_elements(tensor.shape), tensor.scale.value_or(default_scale));
   if (tensor.dtype == DType::kF32) return values;
   std::vector<std::uint16_t> stored(values.size());
   convert(values.data(), DType::kF32, stored.data(), tensor.dtype, values.size());
@@ -107,7 +105,9 @@ std::vector<float> draw(const Case& c, const std::string& name, double default_s
   return values;
 }
 
-Guarded draw_floats(const Case& c, const std::string& name) { return guarded(draw(c, name)); }
+Guarded draw_floats(const Case& c, const std::string& name) {
+  return guarded(draw(c, name));
+}
 
 RopeTables::RopeTables(const Case& c, std::int64_t batch, std::int64_t seq, std::int64_t rope)
     : pairs(rope / 2) {

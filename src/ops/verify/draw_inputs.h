@@ -12,16 +12,16 @@
 
 namespace tessera::ops::verify {
 
-// Throw Error(kBadCases): a tensor the operator does not know; a shape that is not the one which the
-// other tensors ask for; one of another rank than "[batch, seq, hidden]" names.
+// Throw Error(kBadCases): a tensor the operator does not know; a shape that is not the one which
+// the other tensors ask for; one of another rank than "[batch, seq, hidden]" names.
 void allow_tensors(const Case& c, std::initializer_list<std::string_view> inputs,
                    std::initializer_list<std::string_view> outputs);
 void expect_shape(const Case& c, const std::string& name, const Shape& shape, const Shape& wanted);
 void expect_rank(const Case& c, const std::string& name, const Shape& shape,
                  std::string_view wanted);
 
-// The numbers of an input, already rounded to its element type: the stream of its name, times its scale
-// in the case or else default_scale.
+// The numbers of an input, already rounded to its element type: the stream of its name, times its
+// scale in the case or else default_scale.
 std::vector<float> draw(const Case& c, const std::string& name, double default_scale = 1);
 
 // The same in fp32 in guarded memory.

@@ -25,7 +25,8 @@ struct OutputMemory {
   Shape shape;
   DType dtype;
   Guarded memory;
-  std::string fault;  // what the run did beside its results, such as "wrote before or after the tensor"
+  std::string
+      fault;  // what the run did beside its results, such as "wrote before or after the tensor"
 };
 
 class Fixture {
@@ -37,8 +38,8 @@ class Fixture {
   // Why the implementation cannot run this case; empty: it can.
   virtual std::string unsupported(std::string_view implementation) const = 0;
 
-  // Fills the outputs, which are those of the case, in any element type. Faults of memory are noted in
-  // them.
+  // Fills the outputs, which are those of the case, in any element type. Faults of memory are noted
+  // in them.
   virtual void run(std::string_view implementation, std::span<OutputMemory> outputs,
                    Executor& executor) const = 0;
 };
@@ -46,8 +47,7 @@ class Fixture {
 // Throw Error(kBadCases) where shapes of the case do not fit together. The lists are those of the
 // registry, or a test's own.
 std::unique_ptr<Fixture> make_rms_norm_fixture(
-    const Case& c,
-    std::span<const RmsNormImplementation* const> list = rms_norm_implementations());
+    const Case& c, std::span<const RmsNormImplementation* const> list = rms_norm_implementations());
 std::unique_ptr<Fixture> make_rope_fixture(
     const Case& c, std::span<const RopeImplementation* const> list = rope_implementations());
 std::unique_ptr<Fixture> make_mla_prolog_fixture(

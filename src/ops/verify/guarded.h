@@ -10,8 +10,8 @@
 
 namespace tessera::ops::verify {
 
-// All bytes are 0xff at first: a NaN in every element type. Reading a guard, or an element that nobody
-// wrote, spoils the result; writing a guard shows.
+// All bytes are 0xff at first: a NaN in every element type. Reading a guard, or an element that
+// nobody wrote, spoils the result; writing a guard shows.
 class Guarded {
  public:
   Guarded() = default;

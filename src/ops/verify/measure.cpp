@@ -58,8 +58,8 @@ Measure measure(std::span<const std::byte> got, DType dtype, std::span<const flo
     m.max_abs = std::max(m.max_abs, error);
     if (std::abs(e) > tolerance.atol) m.max_rel = std::max(m.max_rel, error / std::abs(e));
     const std::size_t at = i * size_in_bytes(dtype);
-    m.max_ulp = std::max(m.max_ulp, std::abs(ordinal(got.data() + at, dtype) -
-                                             ordinal(rounded.data() + at, dtype)));
+    m.max_ulp = std::max(
+        m.max_ulp, std::abs(ordinal(got.data() + at, dtype) - ordinal(rounded.data() + at, dtype)));
     dot += g * e;
     norm_got += g * g;
     norm_expected += e * e;

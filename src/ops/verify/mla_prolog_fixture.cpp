@@ -15,8 +15,9 @@ namespace tessera::ops::verify {
 
 namespace {
 
-// Cases name matrices [inputs, outputs]; weights are [outputs, inputs], as in a checkpoint. The numbers
-// are divided by the root of the inputs, so that a product is about as large as what goes in.
+// Cases name matrices [inputs, outputs]; weights are [outputs, inputs], as in a checkpoint. The
+// numbers are divided by the root of the inputs, so that a product is about as large as what goes
+// in.
 struct DrawnWeight {
   DrawnWeight() = default;
   DrawnWeight(const Case& c, const std::string& name) {
@@ -53,9 +54,10 @@ MlaDims dims_of(const Case& c) {
   d.rope = kv_a[1] - d.kv_rank;
   expect_shape(c, "kv_a_weight", kv_a, {d.hidden, kv_a[1]});
   if (d.rope < 2 || d.rope % 2 != 0) {
-    c.refuse(fmt::format("kv_a_weight has {} outputs, which leaves {} values to rotate beside a "
-                         "latent of {}; they must be pairs",
-                         kv_a[1], d.rope, d.kv_rank));
+    c.refuse(
+        fmt::format("kv_a_weight has {} outputs, which leaves {} values to rotate beside a "
+                    "latent of {}; they must be pairs",
+                    kv_a[1], d.rope, d.kv_rank));
   }
   if (c.has_output("k_nope") || c.has_output("value")) {
     const Shape& k_nope = c.output("k_nope").shape;
@@ -107,7 +109,8 @@ class MlaPrologFixture : public Fixture {
 
   std::string unsupported(std::string_view implementation) const override {
     std::vector<OutputMemory> outputs;
-    for (const auto& [name, output] : outputs_) outputs.emplace_back(name, output.shape, output.dtype);
+    for (const auto& [name, output] : outputs_)
+      outputs.emplace_back(name, output.shape, output.dtype);
     Guarded cache;
     return find_by_name(list_, implementation).unsupported(weights_, call(outputs, cache));
   }
@@ -125,10 +128,9 @@ class MlaPrologFixture : public Fixture {
 
  private:
   static MlaDims check(const Case& c) {
-    allow_tensors(c,
-                  {"hidden_states", "kv_a_weight", "kv_a_bias", "kv_b_weight", "ln_weight", "cos",
-                   "sin"},
-                  {"k_nope", "value", "k_pe", "latent"});
+    allow_tensors(
+        c, {"hidden_states", "kv_a_weight", "kv_a_bias", "kv_b_weight", "ln_weight", "cos", "sin"},
+        {"k_nope", "value", "k_pe", "latent"});
     const MlaDims d = dims_of(c);
     const Shape& hidden = c.input("hidden_states").shape;
     if (c.has_input("kv_a_bias")) {

@@ -1,7 +1,7 @@
 #include "base/convert.h"
 #include "ops/verify/draw_inputs.h"
-#include "ops/verify/fixture_parts.h"
 #include "ops/verify/fixture.h"
+#include "ops/verify/fixture_parts.h"
 
 namespace tessera::ops::verify {
 

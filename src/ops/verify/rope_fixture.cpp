@@ -11,8 +11,8 @@ namespace tessera::ops::verify {
 
 namespace {
 
-// x [batch, heads, seq, dim] gives y of its shape. The operator rotates in place, token by token: the
-// tensor is laid out as [batch * seq, heads, dim] for it.
+// x [batch, heads, seq, dim] gives y of its shape. The operator rotates in place, token by token:
+// the tensor is laid out as [batch * seq, heads, dim] for it.
 class RopeFixture : public Fixture {
  public:
   RopeFixture(const Case& c, std::span<const RopeImplementation* const> list)
@@ -25,7 +25,8 @@ class RopeFixture : public Fixture {
     heads_ = shape[1];
     seq_ = shape[2];
     dim_ = shape[3];
-    if (dim_ % 2 != 0) c.refuse(fmt::format("x has {} values to a head, but they must be pairs", dim_));
+    if (dim_ % 2 != 0)
+      c.refuse(fmt::format("x has {} values to a head, but they must be pairs", dim_));
     const RopeTables tables(c, batch_, seq_, dim_);
     cos_ = by_token(tables.cos_rows(), tables.positions);
     sin_ = by_token(tables.sin_rows(), tables.positions);
@@ -47,8 +48,8 @@ class RopeFixture : public Fixture {
     const std::int64_t n_tokens = batch_ * seq_;
     find_by_name(list_, implementation)
         .run({tokens.as<float>(), n_tokens, heads_, heads_ * dim_, dim_},
-             {cos_.as<float>(), n_tokens, dim_ / 2}, {sin_.as<float>(), n_tokens, dim_ / 2}, layout_,
-             executor);
+             {cos_.as<float>(), n_tokens, dim_ / 2}, {sin_.as<float>(), n_tokens, dim_ / 2},
+             layout_, executor);
     OutputMemory& y = outputs[0];
     for_each_head([&](std::int64_t in_tensor, std::int64_t by_token) {
       convert(tokens.as<float>() + by_token, DType::kF32,

@@ -44,16 +44,16 @@ std::vector<OutputMemory> Verification::run(std::string_view implementation,
 }
 
 Report Verification::check(std::string_view implementation, Executor& executor) const {
-  Report report{case_.op, case_.id, std::string(implementation),
-                fixture_->unsupported(implementation), {}};
+  Report report{
+      case_.op, case_.id, std::string(implementation), fixture_->unsupported(implementation), {}};
   if (!report.ran()) return report;
   const std::vector<OutputMemory> outputs = run(implementation, executor);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const OutputMemory& output = outputs[i];
     const auto n = static_cast<std::size_t>(n_elements(output.shape));
-    const Measure m = measure(output.memory.bytes(), output.dtype,
-                              {golden_[i].memory.as<float>(), n},
-                              case_.output(output.name).tolerance);
+    const Measure m =
+        measure(output.memory.bytes(), output.dtype, {golden_[i].memory.as<float>(), n},
+                case_.output(output.name).tolerance);
     report.outputs.push_back({output.name, output.shape, output.dtype, m,
                               index_in(output.shape, m.worst), output.fault,
                               output.fault.empty() && passes(m, output.dtype)});
