@@ -16,6 +16,7 @@
 #include "app/commands.h"
 #include "app/model_options.h"
 #include "app/text_file.h"
+#include "app/validators.h"
 #include "base/fail.h"
 #include "base/machine.h"
 
@@ -34,7 +35,7 @@ struct AskOptions {
   bool parse_special = false;
   GenerationOptions generation;
   bool greedy = false;
-  // Negative or absent values fall back to the model's own.
+  // Set only where given; else the model's own values hold.
   CLI::Option* temperature = nullptr;
   CLI::Option* top_k = nullptr;
   CLI::Option* top_p = nullptr;
@@ -91,8 +92,7 @@ SamplingOptions sampling_of(const AskOptions& options, const LanguageModel& mode
     sampling.repetition_penalty = given.repetition_penalty;
   }
   sampling.min_p = given.min_p;
-  // 53 bits, so that the seed in the report survives every JSON reader.
-  sampling.seed = options.seed->count() > 0 ? given.seed : std::random_device{}() & 0x1fffff;
+  sampling.seed = options.seed->count() > 0 ? given.seed : std::random_device{}();
   validate(sampling);
   if (options.greedy) sampling.temperature = 0;
   return sampling;
@@ -191,6 +191,7 @@ void print_answers(const std::vector<std::string>& prompts, const GenerationResu
 void run(AskOptions& options) {
   refuse_absent_operators(options);
   const std::vector<std::string> prompts = prompts_of(options);
+  if (!options.report_file.empty()) require_writable(options.report_file);
   Measured m;
   m.model_folder = model_folder(options.model);
   LanguageModel model = LanguageModel::load(m.model_folder, load_options(options.model));
@@ -240,13 +241,13 @@ void add_ask_command(CLI::App& app) {
                 "read control tokens in the prompt as such instead of as text");
   add_model_options(*ask, options->model);
   ask->add_option("--output-length", generation.max_new_tokens, "new tokens at most")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->check(whole_number(1))
       ->capture_default_str();
   ask->add_option("--context", generation.context,
                   "tokens a sequence may reach (default: what prompt and answer need)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(whole_number(1));
   ask->add_option("--prefill-chunk", generation.prefill_chunk, "prompt tokens per step")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->check(whole_number(1))
       ->capture_default_str();
   ask->add_option("--stop", generation.stop, "end the answer before this text; may be repeated")
       ->allow_extra_args(false);
@@ -265,7 +266,8 @@ void add_ask_command(CLI::App& app) {
       ask->add_option("--repetition-penalty", generation.sampling.repetition_penalty,
                       "penalty on tokens already seen" + from_model);
   options->seed = ask->add_option("--seed", generation.sampling.seed,
-                                  "the same seed gives the same answer (default: random)");
+                                  "the same seed gives the same answer (default: random)")
+                      ->check(whole_number(0));
 
   ask->add_flag("--use-pto", options->use_pto, "tile RMSNorm");
   ask->add_flag("--use-rope", options->use_rope, "tile RoPE");

@@ -1,4 +1,5 @@
 // The `tessera` command. One file per subcommand; this one only dispatches and maps errors to exit codes.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -40,6 +41,7 @@ int run(int argc, char** argv) {
   });
   tessera::app::add_ask_command(app);
   tessera::app::add_logits_command(app);
+  tessera::app::add_synth_command(app);
   tessera::app::add_tokenize_command(app);
 
   std::vector<std::string> arguments = with_dashes(argc, argv);

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "app/progress_bar.h"
+#include "app/validators.h"
 #include "base/fail.h"
 
 namespace tessera::app {
@@ -42,7 +43,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--dtype", options.dtype, "weights in memory (default: as in the files)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command.add_option("--threads", options.threads, "threads (default: the CPUs of this process)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1));
   command.add_option("--device", options.device, "where to run")->capture_default_str();
 }
 

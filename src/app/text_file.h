@@ -11,6 +11,9 @@ namespace tessera::app {
 std::string read_text_file(const std::filesystem::path& path);
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
+// Throws what write_text_file() would: called before long work whose result goes there.
+void require_writable(const std::filesystem::path& path);
+
 // The non-empty lines of a file, joined by newlines. Throws Error(kInvalidArgument) if there is none.
 std::string read_sentences(const std::filesystem::path& path);
 

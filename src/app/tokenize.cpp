@@ -43,7 +43,8 @@ void print_chat(const text::Tokenizer& tokenizer, const std::string& folder,
     fail(ErrorCode::kUnsupported, "{}: has no chat template; use --text or --file", folder);
   }
   const nlohmann::json messages = read_json_file(options.chat);
-  const text::MarkedText rendered = chat_template->render_chat(messages, true, tokenizer);
+  const text::MarkedText rendered =
+      chat_template->render_chat(messages, true, tokenizer.bos_token(), tokenizer.eos_token());
   print_ids(options.parse_special
                 ? tokenizer.encode_prompt(rendered.text, text::SpecialTokens::kParse)
                 : tokenizer.encode_prompt(rendered));

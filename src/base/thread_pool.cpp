@@ -37,8 +37,9 @@ void wait_while_equal(const std::atomic<T>& value, T old) {
 }  // namespace
 
 ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads) {
-  if (n_threads < 1) {
-    fail(ErrorCode::kInvalidArgument, "the thread count must be at least 1, not {}", n_threads);
+  if (n_threads < 1 || n_threads > kMaxThreads) {
+    fail(ErrorCode::kInvalidArgument, "the number of threads must be from 1 to {}, not {}", kMaxThreads,
+         n_threads);
   }
   for (int worker = 1; worker < n_threads; ++worker) {
     threads_.emplace_back([this, worker] { work(worker); });

@@ -17,7 +17,9 @@ namespace tessera {
 // thrown in a region is rethrown by run() after all workers have left it.
 class ThreadPool {
  public:
-  explicit ThreadPool(int n_threads);  // 1 or more; throws Error(kInvalidArgument)
+  static constexpr int kMaxThreads = 1024;
+
+  explicit ThreadPool(int n_threads);  // 1 to kMaxThreads; throws Error(kInvalidArgument)
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -129,11 +129,12 @@ std::vector<std::int32_t> LanguageModel::chat_prompt(std::span<const Message> me
     fail(ErrorCode::kUnsupported,
          "this model has no chat template; use --raw to complete the prompt as it is");
   }
-  auto list = nlohmann::json::array();
+  auto list = nlohmann::ordered_json::array();
   for (const Message& message : messages) {
     list.push_back({{"role", message.role}, {"content", message.content}});
   }
-  const text::MarkedText rendered = impl_->chat_template->render_chat(list, true, tokenizer);
+  const text::MarkedText rendered = impl_->chat_template->render_chat(
+      list, true, tokenizer.bos_token(), tokenizer.eos_token());
   return parse_special ? tokenizer.encode_prompt(rendered.text, text::SpecialTokens::kParse)
                        : tokenizer.encode_prompt(rendered);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_set>
 
 #include "base/fail.h"
@@ -32,7 +33,9 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(op
   validate(options);
 }
 
-double Sampler::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+double Sampler::uniform() {
+  return static_cast<double>(random_() >> 11) * 0x1p-53;
+}
 
 std::int32_t Sampler::pick(std::span<const float> logits, std::span<const std::int32_t> seen) {
   candidates_.resize(logits.size());
@@ -46,27 +49,27 @@ std::int32_t Sampler::pick(std::span<const float> logits, std::span<const std::i
   }
   if (options_.repetition_penalty != 1) penalise(seen);
   if (options_.greedy()) {
-    return std::ranges::max_element(candidates_, {}, &Candidate::logit)->token;  // the first of equals
+    // The first of equals.
+    return std::ranges::max_element(candidates_, {}, &Candidate::logit)->token;
   }
   return draw();
 }
 
 // Keskar et al. 2019, section 4.1, with the sign rule that keeps a penalty a penalty.
 void Sampler::penalise(std::span<const std::int32_t> seen) {
-  const auto penalty = static_cast<float>(options_.repetition_penalty);
+  // In double and kept finite: a penalty or a product that fp32 cannot hold would become infinite
+  // or NaN.
+  constexpr double kMax = std::numeric_limits<float>::max();
+  const double penalty = options_.repetition_penalty;
   for (std::int32_t token : std::unordered_set<std::int32_t>(seen.begin(), seen.end())) {
     float& logit = candidates_[static_cast<std::size_t>(token)].logit;
-    logit = logit > 0 ? logit / penalty : logit * penalty;
+    const double penalised = logit > 0 ? logit / penalty : logit * penalty;
+    logit = static_cast<float>(std::clamp(penalised, -kMax, kMax));
   }
 }
 
 std::int32_t Sampler::draw() {
-  // A heap gives candidates from the likeliest down without sorting a whole vocabulary.
-  const auto less_likely = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit < b.logit : a.token > b.token;
-  };
-  std::ranges::make_heap(candidates_, less_likely);
-  const double largest = candidates_.front().logit;
+  const double largest = std::ranges::max_element(candidates_, {}, &Candidate::logit)->logit;
   const auto unnormalised = [&](const Candidate& c) {
     return std::exp((static_cast<double>(c.logit) - largest) / options_.temperature);
   };
@@ -75,7 +78,6 @@ std::int32_t Sampler::draw() {
   const std::size_t limit =
       options_.top_k == 0 ? n : std::min<std::size_t>(n, static_cast<std::size_t>(options_.top_k));
 
-  // Move the likeliest `limit` to the back, likeliest last, as far down as any filter needs them.
   const bool needs_order = limit < n || options_.top_p < 1;
   double total = 0;
   if (limit == n) {
@@ -87,9 +89,15 @@ std::int32_t Sampler::draw() {
     weights.push_back(unnormalised(c));
     tokens.push_back(c.token);
   };
-  if (!needs_order) {
+  if (!needs_order) {  // by token id
     for (const Candidate& c : candidates_) keep(c);
   } else {
+    // A heap gives candidates from the likeliest down, as far as any filter needs them, without
+    // sorting a whole vocabulary.
+    const auto less_likely = [](const Candidate& a, const Candidate& b) {
+      return a.logit != b.logit ? a.logit < b.logit : a.token > b.token;
+    };
+    std::ranges::make_heap(candidates_, less_likely);
     auto end = candidates_.end();
     double cumulative = 0;
     while (tokens.size() < limit) {

@@ -17,11 +17,23 @@ std::string StopMatcher::push(std::string_view piece) {
   if (stopped_) return {};
   held_ += piece;
 
+  // The one that is complete first, so that the outcome does not depend on how the text was cut; of
+  // several that end at one place the one that starts first.
   std::size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  std::size_t end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const std::size_t at = held_.find(stop);
+    if (at == std::string::npos) continue;
+    if (std::pair(at + stop.size(), at) < std::pair(end, first)) {
+      first = at;
+      end = at + stop.size();
+    }
+  }
   if (first != std::string::npos) {
     stopped_ = true;
-    return held_.substr(0, first);
+    std::string out = held_.substr(0, first);
+    held_.clear();
+    return out;
   }
 
   // The longest tail that begins a stop string stays.
@@ -36,6 +48,8 @@ std::string StopMatcher::push(std::string_view piece) {
   return out;
 }
 
-std::string StopMatcher::finish() { return std::exchange(held_, {}); }
+std::string StopMatcher::finish() {
+  return std::exchange(held_, {});
+}
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "base/convert.h"
 #include "base/fail.h"
@@ -12,7 +13,7 @@ namespace tessera {
 namespace {
 
 std::int64_t pages_for(std::int64_t tokens) {
-  return (tokens + KvCache::kPageTokens - 1) / KvCache::kPageTokens;
+  return tokens / KvCache::kPageTokens + (tokens % KvCache::kPageTokens != 0 ? 1 : 0);
 }
 
 std::size_t row_bytes(const ModelConfig& config, DType dtype) {
@@ -22,13 +23,16 @@ std::size_t row_bytes(const ModelConfig& config, DType dtype) {
 }  // namespace
 
 std::size_t KvCache::bytes_for(const ModelConfig& config, DType dtype, std::int64_t tokens) {
-  return row_bytes(config, dtype) *
-         static_cast<std::size_t>(pages_for(tokens) * kPageTokens * config.n_layers);
+  const std::size_t page_bytes =
+      row_bytes(config, dtype) * static_cast<std::size_t>(kPageTokens * config.n_layers);
+  const auto n_pages = static_cast<std::size_t>(pages_for(tokens));
+  constexpr auto kMax = std::numeric_limits<std::size_t>::max();
+  return n_pages <= kMax / page_bytes ? n_pages * page_bytes : kMax;
 }
 
 KvCache::KvCache(const ModelConfig& config, DType dtype, std::int64_t capacity_tokens)
     : dtype_(dtype), latent_dim_(config.kv_lora_rank), rope_dim_(config.qk_rope_dim) {
-  assert(dtype == DType::kF32 || dtype == DType::kBF16);
+  assert((dtype == DType::kF32 || dtype == DType::kBF16) && capacity_tokens >= 0);
   const std::size_t needed = bytes_for(config, dtype, capacity_tokens);
   const std::size_t available = available_memory_bytes();
   if (needed > available) {
@@ -73,7 +77,8 @@ void KvCache::extend(SequenceId id, std::int64_t n) {
   const std::int64_t more = pages_to_extend(id, n);
   if (more > free_pages()) {
     fail(ErrorCode::kContextOverflow,
-         "the KV cache is full: a sequence of {} tokens needs {} more, and {} are free; use a larger "
+         "the KV cache is full: a sequence of {} tokens needs {} more, and {} are free; use a "
+         "larger "
          "--context",
          s.length, n, free_pages() * kPageTokens);
   }

@@ -18,17 +18,18 @@ namespace tessera {
 
 using SequenceId = std::int32_t;
 
-// Pages of kPageTokens tokens, shared by any number of sequences. A page belongs to one sequence at a
-// time; memory is touched only when a page is first written.
+// Pages of kPageTokens tokens, shared by any number of sequences. A page belongs to one sequence at
+// a time; memory is touched only when a page is first written.
 class KvCache {
  public:
   static constexpr std::int64_t kPageTokens = 64;
 
-  // What a cache for that many tokens takes; rounded up to whole pages.
+  // What a cache for that many tokens takes, rounded up to whole pages; the largest std::size_t
+  // where that is beyond it.
   static std::size_t bytes_for(const ModelConfig& config, DType dtype, std::int64_t tokens);
 
-  // dtype: kF32 or kBF16. Throws Error(kOutOfMemory), before allocating, when the cache does not fit
-  // into the memory that is free.
+  // dtype: kF32 or kBF16. Throws Error(kOutOfMemory), before allocating, when the cache does not
+  // fit into the memory that is free.
   KvCache(const ModelConfig& config, DType dtype, std::int64_t capacity_tokens);
 
   DType dtype() const { return dtype_; }
@@ -41,11 +42,12 @@ class KvCache {
   // Pages that n more tokens of a sequence would take.
   std::int64_t pages_to_extend(SequenceId id, std::int64_t n) const;
 
-  // Makes room for n more tokens at the end of a sequence. Throws Error(kContextOverflow), leaving the
-  // sequence as it was, when the pages run out.
+  // Makes room for n more tokens at the end of a sequence. Throws Error(kContextOverflow), leaving
+  // the sequence as it was, when the pages run out.
   void extend(SequenceId id, std::int64_t n);
 
-  // Stores rows [n, kv_lora_rank + rope] as tokens first, first + 1, ... of a sequence, in one layer.
+  // Stores rows [n, kv_lora_rank + rope] as tokens first, first + 1, ... of a sequence, in one
+  // layer.
   void write(std::int64_t layer, SequenceId id, std::int64_t first, const ops::ConstRows& rows);
 
   // What attention reads: a layer's pages, and the first `length` tokens of a sequence.

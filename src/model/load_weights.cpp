@@ -261,6 +261,15 @@ void read_all(const std::vector<Chunk>& chunks, ops::Executor& executor,
 
 }  // namespace
 
+std::vector<TensorShape> checkpoint_tensors(const ModelConfig& config) {
+  ModelWeights weights;
+  const Plan plan(config, DType::kBF16, weights,
+                  [](ops::Weight&, DType, std::int64_t, std::int64_t) {});
+  std::vector<TensorShape> tensors;
+  for (const Placement& p : plan.placements()) tensors.push_back({p.name, p.shape});
+  return tensors;
+}
+
 std::size_t weight_bytes(const ModelConfig& config, DType dtype) {
   std::size_t bytes = 0;
   ModelWeights weights;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <tessera/dtype.h>
@@ -50,6 +52,15 @@ struct ModelWeights {
 
   const ops::Weight& output_head() const { return head.empty() ? embedding : head; }
 };
+
+// A tensor of a checkpoint.
+struct TensorShape {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
+// Exactly the tensors that load_weights() wants, in the order of the layers.
+std::vector<TensorShape> checkpoint_tensors(const ModelConfig& config);
 
 // Bytes of all weights of such a model in that dtype.
 std::size_t weight_bytes(const ModelConfig& config, DType dtype);

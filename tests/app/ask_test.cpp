@@ -123,7 +123,7 @@ TEST(Ask, ControlTokensInAPromptStayText) {
 }
 
 TEST(Ask, UsageErrorsExitWith2) {
-  expect_failure({"ask", "--prompt="}, 2, "the prompt is empty; give --prompt some text");
+  expect_failure({"ask", "--prompt", ""}, 2, "the prompt is empty; give --prompt some text");
   expect_failure({"ask", "--device", "7"}, 2,
                  "--device 7 names an accelerator, and this build has none; its devices are: cpu");
   expect_failure({"ask", "--device", "npu:0"}, 2,

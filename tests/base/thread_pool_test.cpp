@@ -58,7 +58,10 @@ TEST(ThreadPool, WakesWorkersThatWentToSleep) {
   }
 }
 
-TEST(ThreadPool, RefusesAnEmptyPool) { EXPECT_THROW(ThreadPool(0), Error); }
+TEST(ThreadPool, RefusesAnEmptyOrAbsurdPool) {
+  EXPECT_THROW(ThreadPool(0), Error);
+  EXPECT_THROW(ThreadPool(ThreadPool::kMaxThreads + 1), Error);
+}
 
 }  // namespace
 }  // namespace tessera

@@ -286,7 +286,7 @@ TEST(SafetensorsFile, ReadsBeyondFourGigabytes) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(last.data()), last.size()), "tail");
   EXPECT_EQ(file.find("big")->n_bytes, 5368709120u);
   EXPECT_EQ(file.bytes(*file.find("big")).back(), std::byte{0});
-  file.release(*file.find("big"));
+  file.release(*file.find("big"), 0, (*file.find("big")).n_bytes);
 
   ASSERT_EQ(::truncate(path.c_str(), end + 3), 0);
   EXPECT_ERROR(SafetensorsFile::open(path), ErrorCode::kBadSafetensors,

@@ -101,7 +101,8 @@ void matmul(std::span<const MatmulJob> jobs, Executor& executor) {
     const MatmulJob& job = jobs[i];
     if (!multiplies_in_bf16(job)) continue;
     if (i > 0 && x_narrow[i - 1] != nullptr && jobs[i - 1].x.data == job.x.data &&
-        jobs[i - 1].x.rows == job.x.rows && jobs[i - 1].x.columns == job.x.columns) {
+        jobs[i - 1].x.rows == job.x.rows && jobs[i - 1].x.columns == job.x.columns &&
+        jobs[i - 1].x.stride == job.x.stride) {
       x_narrow[i] = x_narrow[i - 1];
       continue;
     }

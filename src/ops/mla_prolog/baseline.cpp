@@ -50,19 +50,6 @@ struct Buffers {
   Rows value;      // [batch, heads, seq, v]
 };
 
-// Below this many values a parallel region costs more than it saves.
-constexpr std::int64_t kMinParallel = 1 << 14;
-
-template <typename Body>
-void for_each_token(const MlaPrologCall& call, std::int64_t values_per_token, Executor& executor,
-                    const Body& body) {
-  if (call.n_tokens() * values_per_token < kMinParallel) {
-    for (std::int64_t t = 0; t < call.n_tokens(); ++t) body(t);
-  } else {
-    executor.parallel_for(call.n_tokens(), [&](std::int64_t t, Worker&) { body(t); });
-  }
-}
-
 void add_bias(const float* bias, const Rows& to) {
   for (std::int64_t t = 0; t < to.rows; ++t) {
     for (std::int64_t i = 0; i < to.columns; ++i) to.data[t * to.stride + i] += bias[i];
@@ -129,14 +116,15 @@ class Baseline : public MlaProlog {
   // [T, heads, nope + v] into [batch, heads, seq, nope] and [batch, heads, seq, v].
   void split_heads(const MlaPrologCall& call, const Buffers& b, Executor& executor) const {
     const MlaDims& d = w_.dims;
-    for_each_token(call, b.heads.columns, executor, [&](std::int64_t t) {
-      for (std::int64_t h = 0; h < d.heads; ++h) {
-        const float* both = b.heads.row(t).data() + h * d.head_row();
-        const std::int64_t place = (t / call.seq * d.heads + h) * call.seq + t % call.seq;
-        std::copy_n(both, d.nope, b.k_nope.data + place * d.nope);
-        std::copy_n(both + d.nope, d.v, b.value.data + place * d.v);
-      }
-    });
+    executor.parallel_for(
+        call.n_tokens(), b.heads.rows * b.heads.columns, [&](std::int64_t t, Worker&) {
+          for (std::int64_t h = 0; h < d.heads; ++h) {
+            const float* both = b.heads.row(t).data() + h * d.head_row();
+            const std::int64_t place = (t / call.seq * d.heads + h) * call.seq + t % call.seq;
+            std::copy_n(both, d.nope, b.k_nope.data + place * d.nope);
+            std::copy_n(both + d.nope, d.v, b.value.data + place * d.v);
+          }
+        });
   }
 
   // The fp32 intermediates into the outputs, in their element type and with their strides.
@@ -150,10 +138,11 @@ class Baseline : public MlaProlog {
                 static_cast<std::size_t>(dim));
       }
     };
-    for_each_token(call, b.heads.columns, executor, [&](std::int64_t t) {
-      store(b.k_nope.data, call.k_nope, d.nope, t);
-      store(b.value.data, call.value, d.v, t);
-    });
+    executor.parallel_for(call.n_tokens(), b.heads.rows * b.heads.columns,
+                          [&](std::int64_t t, Worker&) {
+                            store(b.k_nope.data, call.k_nope, d.nope, t);
+                            store(b.value.data, call.value, d.v, t);
+                          });
   }
 
   MlaPrologWeights w_;

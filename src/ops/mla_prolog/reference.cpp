@@ -78,7 +78,8 @@ class Reference : public MlaProlog {
 
   void run(const MlaPrologCall& call, Executor& executor) const override {
     assert_valid(weights_, call);
-    executor.parallel_for(call.n_tokens(),
+    const std::int64_t work = call.n_tokens() * (kv_a_.n * kv_a_.k + kv_b_.n * kv_b_.k);
+    executor.parallel_for(call.n_tokens(), work,
                           [&](std::int64_t token, Worker&) { run_token(call, token); });
   }
 

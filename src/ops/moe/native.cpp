@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ops/matmul/matmul.h"
@@ -29,8 +30,7 @@ std::vector<Choice> choices_by_expert(std::span<const std::int32_t> chosen,
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     choices[i] = {chosen[i], static_cast<std::int64_t>(i) / top_k, weights[i]};
   }
-  std::stable_sort(choices.begin(), choices.end(),
-                   [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
+  std::ranges::sort(choices, {}, [](const Choice& c) { return std::pair(c.expert, c.token); });
   return choices;
 }
 

@@ -19,6 +19,7 @@ void feed_forward_reference(const ConstRows& x, const FeedForward& ffn, const Ro
 void moe_reference(const ConstRows& x, std::span<const FeedForward> experts,
                    std::span<const std::int32_t> chosen, std::span<const float> weights,
                    const Rows& y) {
+  if (x.rows == 0) return;
   const std::size_t top_k = chosen.size() / static_cast<std::size_t>(x.rows);
   std::vector<float> out(static_cast<std::size_t>(x.columns));
   for (std::int64_t token = 0; token < x.rows; ++token) {

@@ -25,7 +25,8 @@ std::vector<std::int32_t> top_k_indices(const std::vector<Real>& scores, std::in
   return order;
 }
 
-// Sets to 0 the scores outside the best groups, as a group's largest score ranks it.
+// Sets to -1 the scores outside the best groups, as a group's largest score ranks it: below every
+// score inside, which may be 0.
 template <typename Real>
 void keep_best_groups(std::vector<Real>& scores, const RouterParameters& p) {
   const std::size_t group_size = scores.size() / static_cast<std::size_t>(p.n_groups);
@@ -35,9 +36,10 @@ void keep_best_groups(std::vector<Real>& scores, const RouterParameters& p) {
                                 scores.begin() + static_cast<std::ptrdiff_t>((g + 1) * group_size));
   }
   std::vector<bool> kept(best.size(), false);
-  for (std::int32_t g : top_k_indices(best, p.top_k_groups)) kept[static_cast<std::size_t>(g)] = true;
+  for (std::int32_t g : top_k_indices(best, p.top_k_groups))
+    kept[static_cast<std::size_t>(g)] = true;
   for (std::size_t e = 0; e < scores.size(); ++e) {
-    if (!kept[e / group_size]) scores[e] = 0;
+    if (!kept[e / group_size]) scores[e] = -1;
   }
 }
 
