@@ -24,7 +24,8 @@ DIMS = {
 }
 TITLES = {"lite": "V2-Lite", "v2": "V2", "odd": "odd dimensions", "uneven": "uneven dimensions"}
 ROWS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 300)
-YARN = {"factor": 40, "original_context": 4096, "beta_fast": 32, "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.707}
+YARN = {"factor": 40, "original_context": 4096, "beta_fast": 32, "beta_slow": 1, "mscale": 0.707,
+        "mscale_all_dim": 0.707}
 
 
 def tensor(shape: list[int], dtype: str, **more: object) -> dict:
@@ -120,7 +121,8 @@ def write_prolog() -> None:
             ("bf16", 1, 1, "interleaved"), ("bf16", 1, 2, "interleaved"), ("bf16", 1, 17, "interleaved"),
             ("fp16", 1, 3, "interleaved"), ("fp32", 1, 1, "half_split"), ("fp32", 2, 4, "interleaved")):
         prolog(cases, "v2", dtype, batch, seq, layout)
-    shapes = {"fp32": ((1, 1), (2, 9), (1, 300)), "bf16": ((1, 17), (5, 13), (2, 64)), "fp16": ((1, 127), (5, 3), (2, 1))}
+    shapes = {"fp32": ((1, 1), (2, 9), (1, 300)), "bf16": ((1, 17), (5, 13), (2, 64)),
+              "fp16": ((1, 127), (5, 3), (2, 1))}
     for dtype, sizes in shapes.items():
         for layout in ("interleaved", "half_split"):
             for batch, seq in sizes:

@@ -97,7 +97,8 @@ def save(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -
     header, data = {"__metadata__": metadata}, b""
     for name, a in tensors.items():
         raw = np.ascontiguousarray(a).tobytes()
-        header[name] = {"dtype": names[a.dtype], "shape": list(a.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": names[a.dtype], "shape": list(a.shape), "data_offsets": offsets}
         data += raw
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
