@@ -24,6 +24,8 @@ enum class ErrorCode {
   kOutOfMemory,      // the budget was computed and does not fit; nothing was allocated
   kContextOverflow,  // more tokens than the context holds
   kNotFinite,        // a computation gave NaN or infinity
+  kBadCases,         // a file of test cases: a value missing, of the wrong type or contradictory
+  kVerifyFailed,     // an implementation of an operator differs from its reference
 };
 
 // A stable name such as "missing-tensor".

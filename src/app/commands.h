@@ -11,5 +11,6 @@ void add_ask_command(CLI::App& app);
 void add_logits_command(CLI::App& app);
 void add_synth_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
+void add_verify_command(CLI::App& app);
 
 }  // namespace tessera::app

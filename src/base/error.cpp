@@ -34,6 +34,10 @@ std::string_view to_string(ErrorCode code) {
       return "not-finite";
     case ErrorCode::kContextOverflow:
       return "context-overflow";
+    case ErrorCode::kBadCases:
+      return "bad-cases";
+    case ErrorCode::kVerifyFailed:
+      return "verify-failed";
   }
   return "unknown";
 }

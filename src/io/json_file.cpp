@@ -195,6 +195,24 @@ JsonObject JsonObject::required_object(std::string_view key) const {
   return *std::move(value);
 }
 
+std::vector<JsonObject> JsonObject::required_objects(std::string_view key) const {
+  const json* value = find(key);
+  if (value == nullptr) fail_missing(key);
+  if (!value->is_array()) refuse(key, "an array of objects");
+  std::vector<JsonObject> objects;
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    const json& item = (*value)[i];
+    if (!item.is_object()) {
+      fail(value_error_, "{}: {} must be an array of objects, but holds {}", name_,
+           in_quotes(full_key(key)), describe(item));
+    }
+    JsonObject& nested = objects.emplace_back(*this);
+    nested.object_ = &item;
+    nested.prefix_ = fmt::format("{}[{}].", full_key(key), i);
+  }
+  return objects;
+}
+
 std::optional<JsonObject> JsonObject::optional_object(std::string_view key) const {
   const json* value = find(key);
   if (value == nullptr) return std::nullopt;

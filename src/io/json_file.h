@@ -62,6 +62,7 @@ class JsonObject {
   std::vector<std::string> optional_strings(std::string_view key) const;  // an array of strings
   JsonObject required_object(std::string_view key) const;
   std::optional<JsonObject> optional_object(std::string_view key) const;
+  std::vector<JsonObject> required_objects(std::string_view key) const;  // an array of objects
 
   // Throws value_error: `FILE: "KEY" must be RULE, not VALUE`, where VALUE is what the file holds.
   [[noreturn]] void refuse(std::string_view key, std::string_view rule) const;

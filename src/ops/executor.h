@@ -28,10 +28,14 @@ class Worker {
     return reinterpret_cast<T*>(scratch_bytes(slot, static_cast<std::size_t>(n) * sizeof(T)));
   }
 
+  // Operators that call others keep their arrays apart from those of what they call: matmul() uses the
+  // slots before this one.
+  static constexpr int kPrologSlot = 3;
+
   MatmulCache& matmul_cache() { return *matmul_cache_; }
 
  private:
-  static constexpr int kSlots = 3;
+  static constexpr int kSlots = 4;
   std::byte* scratch_bytes(int slot, std::size_t bytes);
 
   Buffer scratch_[kSlots];

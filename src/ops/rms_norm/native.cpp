@@ -26,4 +26,7 @@ void rms_norm(const ConstRows& x, const float* weight, float eps, const Rows& y,
                         [&](std::int64_t row, Worker&) { norm_row(row); });
 }
 
+constexpr RmsNormImplementation kRmsNormNative = {
+    "native", [](std::int64_t, std::int64_t) { return std::string(); }, rms_norm};
+
 }  // namespace tessera::ops

@@ -15,4 +15,10 @@ void rms_norm_reference(const ConstRows& x, const float* weight, float eps, cons
   }
 }
 
+constexpr RmsNormImplementation kRmsNormReference = {
+    "reference", [](std::int64_t, std::int64_t) { return std::string(); },
+    [](const ConstRows& x, const float* weight, float eps, const Rows& y, Executor&) {
+      rms_norm_reference(x, weight, eps, y);
+    }};
+
 }  // namespace tessera::ops

@@ -6,4 +6,10 @@ void rope(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout
   rotate_heads<float>(x, cos, sin, layout);
 }
 
+constexpr RopeImplementation kRopeNative = {
+    "native", [](std::int64_t, RopeLayout) { return std::string(); },
+    [](const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout, Executor&) {
+      rope(x, cos, sin, layout);
+    }};
+
 }  // namespace tessera::ops

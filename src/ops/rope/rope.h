@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "ops/executor.h"
 #include "ops/rows.h"
 
 namespace tessera::ops {
@@ -65,5 +68,17 @@ void rope(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout
 
 // The same in double.
 void rope_reference(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout);
+
+struct RopeImplementation {
+  std::string_view name;
+  // Why it cannot rotate heads of `dim` values: the end of a sentence such as "needs a multiple of
+  // 16". Empty: it can.
+  std::string (*unsupported)(std::int64_t dim, RopeLayout layout);
+  void (*run)(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout,
+              Executor& executor);
+};
+
+extern const RopeImplementation kRopeNative;
+extern const RopeImplementation kRopeReference;
 
 }  // namespace tessera::ops

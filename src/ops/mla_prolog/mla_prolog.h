@@ -1,0 +1,130 @@
+// The KV prolog of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): from
+// the hidden states of new tokens to what attention keeps of them.
+//
+//   latent, k_pe = split(hidden * kv_a^T + bias)    [kv_rank], [rope]   stage 1
+//   latent       = rms_norm(latent) * norm
+//   k_nope, value = split(latent * kv_b^T)          [heads, nope], [heads, v]   stage 2
+//   k_pe         = rope(k_pe)                       one for all heads
+//
+// Attention in expanded form keeps k_nope, value and k_pe; in absorbed form (ops/mla_attention) it
+// keeps the latent and k_pe. A caller names what it wants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <tessera/dtype.h>
+
+#include "ops/executor.h"
+#include "ops/rope/rope.h"
+#include "ops/rows.h"
+#include "ops/weight.h"
+
+namespace tessera::ops {
+
+struct MlaDims {
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_rank = 0;
+  std::int64_t nope = 0;  // unrotated values of a head's key
+  std::int64_t rope = 0;  // rotated values of the key, even
+  std::int64_t v = 0;     // values of a head's value
+
+  std::int64_t latent_row() const { return kv_rank + rope; }
+  std::int64_t head_row() const { return nope + v; }
+};
+
+// What a layer brings; the memory must outlive the prolog made of it.
+struct MlaPrologWeights {
+  MlaDims dims = {};
+  WeightView kv_a = {};              // [kv_rank + rope, hidden]
+  const float* kv_a_bias = nullptr;  // [kv_rank + rope], or none
+  const float* norm = nullptr;       // [kv_rank]
+  float eps = 0;
+  WeightView kv_b =
+      {};  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value
+};
+
+// An output [batch, heads, seq, dim] of any element type. The dim values of one head of one token
+// are contiguous; strides are in elements.
+struct HeadTensor {
+  std::byte* data = nullptr;  // null: not wanted
+  DType dtype = DType::kF32;
+  std::int64_t batch_stride = 0;
+  std::int64_t head_stride = 0;
+  std::int64_t token_stride = 0;
+
+  // A tensor without gaps.
+  static HeadTensor dense(std::byte* data, DType dtype, std::int64_t heads, std::int64_t seq,
+                          std::int64_t dim) {
+    return {data, dtype, heads * seq * dim, seq * dim, dim};
+  }
+  bool wanted() const { return data != nullptr; }
+  std::byte* at(std::int64_t batch, std::int64_t head, std::int64_t token) const {
+    return data + static_cast<std::size_t>(batch * batch_stride + head * head_stride +
+                                           token * token_stride) *
+                      size_in_bytes(dtype);
+  }
+};
+
+// Rows [kv_rank + rope] of a paged latent cache: the normalised latent, then the rotated k_pe.
+struct LatentRows {
+  std::byte* data = nullptr;  // null: not wanted
+  DType dtype = DType::kF32;
+  std::span<const std::int64_t> slot;  // [batch * seq]: the row of each token, all different
+
+  bool wanted() const { return data != nullptr; }
+};
+
+// One call. Token t = batch index * seq + index in the sequence.
+struct MlaPrologCall {
+  std::int64_t batch = 0;
+  std::int64_t seq = 0;
+  ConstRows hidden = {};                         // [batch * seq, hidden]
+  ConstRows cos = {};                            // [positions, rope / 2]
+  ConstRows sin = {};                            // [positions, rope / 2]
+  std::span<const std::int64_t> positions = {};  // [batch * seq]: each token's row of cos and sin;
+                                                 // empty: token t has row t
+  RopeLayout layout = RopeLayout::kInterleaved;
+
+  HeadTensor k_nope = {};  // [batch, heads, seq, nope]
+  HeadTensor value = {};   // [batch, heads, seq, v]; wanted if and only if k_nope is
+  HeadTensor k_pe = {};    // [batch, 1, seq, rope]
+  LatentRows latent = {};
+
+  std::int64_t n_tokens() const { return batch * seq; }
+  std::int64_t position(std::int64_t token) const {
+    return positions.empty() ? token : positions[static_cast<std::size_t>(token)];
+  }
+};
+
+// An implementation made ready for one layer's weights: it may have packed them.
+class MlaProlog {
+ public:
+  virtual ~MlaProlog() = default;
+
+  // Accumulates in fp32 or wider, and may round the hidden states and the latent to the type of the
+  // weight before multiplying. A token's result depends on that token alone, and its bits on the
+  // shape of the call, not on the thread count. Outputs overlap neither each other nor the inputs.
+  virtual void run(const MlaPrologCall& call, Executor& executor) const = 0;
+};
+
+struct MlaPrologImplementation {
+  std::string_view name;
+  // Why it cannot run this: the end of a sentence such as "needs dims that are multiples of 16".
+  // Empty: it can.
+  std::string (*unsupported)(const MlaPrologWeights& weights, const MlaPrologCall& call);
+  std::unique_ptr<MlaProlog> (*create)(const MlaPrologWeights& weights, Executor& executor);
+};
+
+extern const MlaPrologImplementation kMlaPrologBaseline;   // native operators, one after another
+extern const MlaPrologImplementation kMlaPrologReference;  // in double
+
+// Asserts that the shapes above hold.
+void assert_valid(const MlaPrologWeights& weights, const MlaPrologCall& call);
+
+}  // namespace tessera::ops
