@@ -44,6 +44,7 @@ int run(int argc, char** argv) {
   tessera::app::add_logits_command(app);
   tessera::app::add_synth_command(app);
   tessera::app::add_tokenize_command(app);
+  tessera::app::add_verify_command(app);
 
   std::vector<std::string> arguments = with_dashes(argc, argv);
   if (arguments.empty()) arguments.emplace_back("--help");

@@ -16,6 +16,7 @@
 #include "ops/registry.h"
 #include "ops/verify/draw.h"
 #include "ops/verify/verify.h"
+#include "tests/ops/support.h"
 #include "tests/compare.h"
 
 namespace tessera::ops {
@@ -106,7 +107,7 @@ TEST_P(StoredValues, AreReproduced) {
   s.call.k_pe = HeadTensor::dense(bytes(k_pe), DType::kF32, 1, s.call.seq, d.rope);
   s.call.latent = {bytes(latent), DType::kF32, slots};
 
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   ASSERT_EQ(implementation().unsupported(s.weights, s.call), "");
   implementation().create(s.weights, executor)->run(s.call, executor);
   const double tolerance = implementation().name == "reference" ? 1e-7 : 2e-6;
@@ -129,7 +130,7 @@ TEST_P(StoredValues, GoWhereTheStridesSay) {
   s.call.value = s.call.k_nope;
   s.call.value.data += static_cast<std::size_t>(d.nope) * sizeof(float);
 
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   implementation().create(s.weights, executor)->run(s.call, executor);
   std::vector<float> k_nope;
   std::vector<float> value;
@@ -204,7 +205,7 @@ class AnyShape : public ::testing::TestWithParam<std::string_view> {};
 
 // Every tensor lies between guards, and starts as NaN.
 TEST_P(AnyShape, EqualsTheReferenceAndStaysInItsMemory) {
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   std::mt19937 random(7);
   for (std::int64_t seed = 0; seed < 200; ++seed) {
     const Case c = random_case(seed, 1 + static_cast<std::int64_t>(random() % 300));
@@ -225,7 +226,7 @@ TEST_P(AnyShape, HasTheSameBitsForEveryThreadCount) {
     const Verification verification(c, one);
     const std::vector<OutputMemory> expected = verification.run(GetParam(), one);
     for (int threads : {2, 3}) {
-      Executor executor(threads);
+      testing::AlwaysParallel executor(threads);
       const std::vector<OutputMemory> got = verification.run(GetParam(), executor);
       for (std::size_t i = 0; i < got.size(); ++i) {
         EXPECT_TRUE(std::ranges::equal(got[i].memory.bytes(), expected[i].memory.bytes()))
@@ -245,7 +246,7 @@ TEST(MlaProlog, NoTokensWriteNothing) {
   s.call.positions = {};
   std::vector<float> k_pe(4, 5.0f);
   s.call.k_pe = HeadTensor::dense(bytes(k_pe), DType::kF32, 1, 0, 4);
-  Executor executor(2);
+  testing::AlwaysParallel executor(2);
   for (const MlaPrologImplementation* implementation : mla_prolog_implementations()) {
     implementation->create(s.weights, executor)->run(s.call, executor);
     EXPECT_EQ(k_pe, std::vector<float>(4, 5.0f)) << implementation->name;
