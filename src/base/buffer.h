@@ -30,7 +30,7 @@ class Buffer {
   const std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
 
-  // The block as n elements of T; n defaults to all that fit.
+  // The block as elements of T, as many as fit.
   template <typename T>
   std::span<T> as() {
     return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};

@@ -13,7 +13,7 @@ namespace tessera {
 // One per sequence: its random numbers do not depend on what else is generated.
 class Sampler {
  public:
-  explicit Sampler(const SamplingOptions& options);  // validated
+  explicit Sampler(const SamplingOptions& options);  // throws what validate() throws
 
   // seen: the tokens of the sequence so far, prompt included (for the repetition penalty). Throws
   // Error(kNotFinite) when a logit is NaN or infinite.

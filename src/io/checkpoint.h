@@ -34,11 +34,12 @@ class Checkpoint {
   static constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 
   // Takes model.safetensors where it exists, else the shards of the index. Throws Error:
-  //   kFileNotFound      no such folder, no weights in it, or a shard that the index names is
-  //   missing kUnsupported       weights in another format only (.bin, .gguf, ...) kBadJson the
-  //   index is broken, or a shard's name is not a plain file name kMissingTensor     the index
-  //   places a tensor in a shard that lacks it kUnexpectedTensor  a shard holds a tensor that the
-  //   index does not list kBadSafetensors    a damaged file, or a tensor in two shards
+  // - kFileNotFound: no such folder, no weights in it, or a shard of the index is missing
+  // - kUnsupported: weights in another format only (.bin, .gguf, ...)
+  // - kBadJson: the index is broken, or a shard's name is not a plain file name
+  // - kMissingTensor: the index places a tensor in a shard that lacks it
+  // - kUnexpectedTensor: a shard holds a tensor that the index does not list
+  // - kBadSafetensors: a damaged file, or a tensor in two shards
   static Checkpoint open(const std::filesystem::path& folder);
 
   Checkpoint(Checkpoint&&) = default;

@@ -61,8 +61,7 @@ void check_architecture(const JsonObject& json) {
   if (const auto quantization = json.optional_object("quantization_config")) {
     unsupported(
         "{}: the weights are quantised (quant_method {}), which is not supported; use the folder "
-        "with "
-        "the original weights",
+        "with the original weights",
         json.name(), in_quotes(quantization->optional_string("quant_method").value_or("unknown")));
   }
   require_string(json, "hidden_act", "silu");

@@ -47,6 +47,10 @@ std::int64_t count_tokens(std::span<const Segment> segments) {
 void extend_all(std::span<const Segment> segments, const ModelConfig& config, KvCache& cache) {
   std::int64_t pages = 0;
   for (const Segment& s : segments) {
+    if (s.n_logits < 0 || s.n_logits > std::ssize(s.tokens)) {
+      fail(ErrorCode::kInvalidArgument, "logits of {} tokens are wanted of a segment of {}", s.n_logits,
+           s.tokens.size());
+    }
     for (std::int32_t token : s.tokens) {
       if (token < 0 || token >= config.vocab_size) {
         fail(ErrorCode::kInvalidArgument, "token id {} is outside the vocabulary of {}", token,
@@ -88,6 +92,7 @@ struct ForwardPass::Activations {
   ops::Rows scores;    // [T, experts]
   ops::Rows selected;  // [logit rows, hidden]
   ops::Rows logits;    // [logit rows, vocab]
+  std::vector<ops::VisibleTokens> visible;  // [T]: what each token attends to
 };
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
@@ -152,6 +157,7 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
     const std::int64_t first = cache.length(s.sequence) - std::ssize(s.tokens);
     for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i, ++row) {
       frequencies_.cos_sin(first + i, a.cos.row(row), a.sin.row(row));
+      a.visible.push_back(cache.visible(s.sequence, first + i + 1));
     }
   }
 
@@ -222,14 +228,7 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   }
   matmul(into_latent, executor_);
 
-  std::vector<ops::VisibleTokens> visible;
-  for (const Segment& s : segments) {
-    const std::int64_t first = cache.length(s.sequence) - std::ssize(s.tokens);
-    for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i) {
-      visible.push_back(cache.visible(s.sequence, first + i + 1));
-    }
-  }
-  mla_attention(absorbed, cache.layer(layer), visible, attention_scale_, attended, executor_);
+  mla_attention(absorbed, cache.layer(layer), a.visible, attention_scale_, attended, executor_);
 
   matmul(out_of_latent, executor_);
   matmul(a.values, w.o.view(), a.branch, executor_);

@@ -22,7 +22,7 @@ namespace tessera {
 struct Segment {
   SequenceId sequence;
   std::span<const std::int32_t> tokens;
-  std::int64_t n_logits = 1;  // logits are wanted for that many of its last tokens
+  std::int64_t n_logits = 1;  // logits are wanted for that many of its last tokens, 0 to all
 };
 
 // Told the residual stream [tokens, hidden] after each layer.
@@ -30,7 +30,7 @@ using LayerObserver = std::function<void(std::int64_t layer, const ops::ConstRow
 
 class ForwardPass {
  public:
-  // Both must outlive the pass.
+  // All three must outlive the pass.
   ForwardPass(const ModelConfig& config, const ModelWeights& weights, ops::Executor& executor);
 
   // One step: T tokens of several sequences, flattened; a sequence appears in at most one segment.

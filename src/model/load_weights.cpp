@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <atomic>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <mutex>
