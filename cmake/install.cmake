@@ -1,5 +1,4 @@
 # `cmake --install` and what find_package(tessera) reads.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tessera EXPORT tessera-targets)

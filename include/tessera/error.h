@@ -21,7 +21,8 @@ enum class ErrorCode {
   kWrongShape,
   kBadTokenizer,
   kBadTemplate,
-  kOutOfMemory,      // what is needed exceeds what is free; as far as it can be computed, before it is taken
+  kOutOfMemory,  // what is needed exceeds what is free; as far as it can be computed, before it is
+                 // taken
   kContextOverflow,  // more tokens than the context holds
   kNotFinite,        // a computation gave NaN or infinity
   kBadCases,         // a file of test cases: a value missing, of the wrong type or contradictory

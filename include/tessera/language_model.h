@@ -76,9 +76,12 @@ class LanguageModel {
   GenerationResult generate_ids(std::span<const std::vector<std::int32_t>> prompts,
                                 const GenerationOptions& options);
 
-  // One answer to one conversation, the short way.
-  Completion chat(std::span<const Message> messages, const GenerationOptions& options = {});
+  // One answer to one conversation, the short way; without options with default_sampling().
+  Completion chat(std::span<const Message> messages);
+  Completion chat(std::span<const Message> messages, const GenerationOptions& options);
 
+  // One forward pass. Takes n_tokens * vocab_size floats twice over; throws Error(kOutOfMemory)
+  // first where they do not fit.
   Logits logits(std::span<const std::int32_t> ids, bool with_hidden = false);
 
  private:

@@ -169,6 +169,12 @@ GenerationResult LanguageModel::generate_ids(std::span<const std::vector<std::in
       prompts, options);
 }
 
+Completion LanguageModel::chat(std::span<const Message> messages) {
+  GenerationOptions options;
+  options.sampling = default_sampling();
+  return chat(messages, options);
+}
+
 Completion LanguageModel::chat(std::span<const Message> messages,
                                const GenerationOptions& options) {
   const std::vector<std::int32_t> prompt = chat_prompt(messages);
@@ -178,6 +184,13 @@ Completion LanguageModel::chat(std::span<const Message> messages,
 Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden) {
   if (ids.empty())
     fail(ErrorCode::kInvalidArgument, "the sequence is empty; give at least one token");
+  const auto wanted = static_cast<double>(std::ssize(ids)) * 2 * sizeof(float) *
+                      static_cast<double>(impl_->config.vocab_size);
+  if (wanted > static_cast<double>(available_memory_bytes())) {
+    fail(ErrorCode::kOutOfMemory,
+         "logits of {} tokens take {:.1f} GB, but {:.1f} GB are free; give fewer tokens",
+         ids.size(), wanted / 1e9, static_cast<double>(available_memory_bytes()) / 1e9);
+  }
   KvCache cache(impl_->config, cache_dtype(impl_->dtype), std::ssize(ids));
   ForwardPass forward(impl_->config, impl_->weights, impl_->executor);
   const Segment segment{cache.add_sequence(), ids, std::ssize(ids)};

@@ -43,13 +43,13 @@ std::int64_t count_tokens(std::span<const Segment> segments) {
   return n;
 }
 
-// Checks everything that can be wrong, then makes room for all segments or for none.
-void extend_all(std::span<const Segment> segments, const ModelConfig& config, KvCache& cache) {
+// Everything that can be wrong with a step, before anything is changed.
+void check(std::span<const Segment> segments, const ModelConfig& config, const KvCache& cache) {
   std::int64_t pages = 0;
   for (const Segment& s : segments) {
     if (s.n_logits < 0 || s.n_logits > std::ssize(s.tokens)) {
-      fail(ErrorCode::kInvalidArgument, "logits of {} tokens are wanted of a segment of {}", s.n_logits,
-           s.tokens.size());
+      fail(ErrorCode::kInvalidArgument, "logits of {} tokens are wanted of a segment of {}",
+           s.n_logits, s.tokens.size());
     }
     for (std::int32_t token : s.tokens) {
       if (token < 0 || token >= config.vocab_size) {
@@ -72,7 +72,6 @@ void extend_all(std::span<const Segment> segments, const ModelConfig& config, Kv
          "--context",
          pages * KvCache::kPageTokens, cache.free_pages() * KvCache::kPageTokens);
   }
-  for (const Segment& s : segments) cache.extend(s.sequence, std::ssize(s.tokens));
 }
 
 }  // namespace
@@ -146,10 +145,11 @@ ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_
 
 ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cache,
                                 const LayerObserver& observe) {
+  check(segments, config_, cache);
   std::int64_t n_logits = 0;
   for (const Segment& s : segments) n_logits += s.n_logits;
   Activations a = arrange(count_tokens(segments), n_logits);
-  extend_all(segments, config_, cache);
+  for (const Segment& s : segments) cache.extend(s.sequence, std::ssize(s.tokens));
 
   embed(segments, a.x);
   std::int64_t row = 0;

@@ -22,7 +22,7 @@
 namespace tessera::ops {
 namespace {
 
-using testing::close;
+using tessera::testing::close;
 using verify::Case;
 using verify::OutputMemory;
 using verify::Verification;

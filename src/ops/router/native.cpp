@@ -47,7 +47,7 @@ std::string_view to_string(TopKMethod method) {
 }
 
 void route(const ConstRows& logits, const RouterParameters& p, std::span<std::int32_t> experts,
-                std::span<float> weights) {
+           std::span<float> weights) {
   std::vector<float> scores(static_cast<std::size_t>(logits.columns));
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     const auto token = logits.row(row);

@@ -8,7 +8,8 @@ namespace tessera::ops {
 
 namespace {
 
-// How many of the scores stand before score i: those that are larger, and equal ones of lower index.
+// How many of the scores stand before score i: those that are larger, and equal ones of lower
+// index.
 std::int64_t rank(const std::vector<double>& scores, std::size_t i) {
   std::int64_t before = 0;
   for (std::size_t j = 0; j < scores.size(); ++j) {
@@ -26,7 +27,8 @@ std::vector<double> softmax(std::span<const float> logits) {
   return scores;
 }
 
-// The experts' scores for the choice: a score below all others where the expert's group is not kept.
+// The experts' scores for the choice: a score below all others where the expert's group is not
+// kept.
 std::vector<double> eligible(std::vector<double> scores, const RouterParameters& p) {
   if (p.method == TopKMethod::kGreedy) return scores;
   const std::size_t group_size = scores.size() / static_cast<std::size_t>(p.n_groups);
