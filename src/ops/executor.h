@@ -28,8 +28,8 @@ class Worker {
     return reinterpret_cast<T*>(scratch_bytes(slot, static_cast<std::size_t>(n) * sizeof(T)));
   }
 
-  // Operators that call others keep their arrays apart from those of what they call: matmul() uses the
-  // slots before this one.
+  // Operators that call others keep their arrays apart from those of what they call: matmul() uses
+  // the slots before this one.
   static constexpr int kPrologSlot = 3;
 
   MatmulCache& matmul_cache() { return *matmul_cache_; }
