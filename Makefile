@@ -3,7 +3,7 @@
 BUILD := build/release
 PROMPT ?= 你好
 
-.PHONY: help ask test build packages check-large bench format check-format tidy sanitize fuzz clean
+.PHONY: help ask test build packages check-large bench format check-format tidy tidy-changed sanitize fuzz clean
 
 help:
 	@echo "make ask          install packages, build, and ask the bundled model (PROMPT=... asks something else)"
@@ -13,7 +13,8 @@ help:
 	@echo "make bench        benchmarks of the operators"
 	@echo "make sanitize     unit tests under address, undefined and thread sanitizers"
 	@echo "make fuzz         every fuzzer for SECONDS=300 each"
-	@echo "make format       clang-format 19 on all sources; check-format only checks; tidy runs clang-tidy 19"
+	@echo "make format       clang-format 19 on all sources; check-format only checks"
+	@echo "make tidy         clang-tidy 19 on all sources; tidy-changed on what the last commit changed"
 
 ask: build
 	@$(BUILD)/bin/tessera ask --prompt '$(PROMPT)'
@@ -47,6 +48,10 @@ check-format:
 tidy:
 	@scripts/install-packages.sh clang-tidy-19 clang-19
 	@scripts/tidy.sh
+
+tidy-changed:
+	@scripts/install-packages.sh clang-tidy-19 clang-19
+	@scripts/tidy.sh --changed
 
 sanitize: packages
 	@for preset in asan-ubsan tsan; do \
