@@ -21,7 +21,7 @@ enum class ErrorCode {
   kWrongShape,
   kBadTokenizer,
   kBadTemplate,
-  kOutOfMemory,      // the budget was computed and does not fit; nothing was allocated
+  kOutOfMemory,      // the budget was computed and does not fit, or threads cannot be started
   kContextOverflow,  // more tokens than the context holds
   kNotFinite,        // a computation gave NaN or infinity
   kBadCases,         // a file of test cases: a value missing, of the wrong type or contradictory

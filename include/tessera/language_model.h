@@ -70,6 +70,7 @@ class LanguageModel {
   std::vector<std::int32_t> text_prompt(std::string_view text, bool parse_special = false) const;
   std::vector<std::int32_t> chat_prompt(std::span<const Message> messages,
                                         bool parse_special = false) const;
+  // The text of ids; those of the model that the tokenizer does not know have none.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const;
 
   // Completes every prompt, all together as one batch.
@@ -79,6 +80,7 @@ class LanguageModel {
   // One answer to one conversation, the short way.
   Completion chat(std::span<const Message> messages, const GenerationOptions& options = {});
 
+  // Throws Error(kNotFinite) naming the first position with a logit that is NaN or infinite.
   Logits logits(std::span<const std::int32_t> ids, bool with_hidden = false);
 
  private:
