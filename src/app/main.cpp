@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -29,7 +31,12 @@ int parse_and_run(CLI::App& command, std::vector<std::string> arguments) {
   try {
     command.parse(arguments);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return command.exit(error);  // help and version
+    if (error.get_exit_code() == 0) {  // help and version
+      std::ostringstream text;
+      command.exit(error, text, text);
+      app::write_out(text.str());
+      return 0;
+    }
     app::write_error_line(std::string(error.what()) + " (see --help)");
     return kExitUsage;
   }

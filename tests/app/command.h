@@ -14,8 +14,8 @@ struct CommandResult {
 
 // Where the standard streams go instead.
 struct Streams {
-  std::string out;  // a path; empty: into the result
-  std::string err;
+  std::string out = {};  // a path; empty: into the result
+  std::string err = {};
   bool close_err = false;
 };
 

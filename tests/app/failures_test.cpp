@@ -106,7 +106,7 @@ TEST(Output, AReportMayGoToADevice) {
 TEST(Arguments, ValuesStayAsTheyAre) {
   const TemporaryFolder folder;
   const std::string report = folder.name() + "/report.json";
-  for (const std::string& prompt : {"--output_length", "--a_b", "--"}) {
+  for (const std::string prompt : {"--output_length", "--a_b", "--"}) {
     const CommandResult result =
         run_tessera({"ask", "--greedy", "--prompt", prompt, "--output_length=1", "--prompt", "x",
                      "--report_file", report});
