@@ -21,8 +21,7 @@ enum class ErrorCode {
   kWrongShape,
   kBadTokenizer,
   kBadTemplate,
-  kOutOfMemory,  // what is needed exceeds what is free; as far as it can be computed, before it is
-                 // taken
+  kOutOfMemory,      // what is needed exceeds what is free, or threads cannot be started
   kContextOverflow,  // more tokens than the context holds
   kNotFinite,        // a computation gave NaN or infinity
   kBadCases,         // a file of test cases: a value missing, of the wrong type or contradictory

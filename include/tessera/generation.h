@@ -19,7 +19,7 @@ struct SamplingOptions {
   double min_p = 0;          // [0, 1]: drop what is less likely than this share of the likeliest
   double repetition_penalty =
       1;                   // > 0: logits of tokens already seen, divided (positive) or multiplied
-  std::uint64_t seed = 0;  // the same seed gives the same tokens
+  std::uint64_t seed = 0;  // the same seed gives the same tokens (bf16: see GenerationResult)
 
   bool greedy() const { return temperature == 0; }
 };
@@ -39,7 +39,8 @@ std::string_view to_string(FinishReason reason);
 struct GenerationOptions {
   std::int64_t max_new_tokens = 100;  // 1 or more
   SamplingOptions sampling;
-  std::vector<std::string> stop;  // generation ends before the first of these; none may be empty
+  // Generation ends before the first of these; each is UTF-8 and not empty.
+  std::vector<std::string> stop;
 
   // Tokens that one sequence may reach, prompt included. 0: what prompt and max_new_tokens need, at
   // most the positions of the model. Memory for the KV cache is set aside for that many per
@@ -61,6 +62,11 @@ struct Completion {
 };
 
 // Several sequences generated together.
+//
+// With bf16 weights a sequence's logits may differ in the last bits with the number of rows in a
+// step, because one row takes another path through the matrix library than several. A sampled
+// answer, or a greedy one where two tokens are nearly tied, may then change with the batch and with
+// prefill_chunk. With fp32 and fp16 weights no difference was seen.
 struct GenerationResult {
   std::vector<Completion> completions;  // one per prompt, in order
   double generate_s = 0;                // the whole call

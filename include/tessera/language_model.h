@@ -70,6 +70,7 @@ class LanguageModel {
   std::vector<std::int32_t> text_prompt(std::string_view text, bool parse_special = false) const;
   std::vector<std::int32_t> chat_prompt(std::span<const Message> messages,
                                         bool parse_special = false) const;
+  // The text of ids; those of the model that the tokenizer does not know have none.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const;
 
   // Completes every prompt, all together as one batch.
@@ -80,8 +81,9 @@ class LanguageModel {
   Completion chat(std::span<const Message> messages);
   Completion chat(std::span<const Message> messages, const GenerationOptions& options);
 
-  // One forward pass. Takes n_tokens * vocab_size floats twice over; throws Error(kOutOfMemory)
-  // first where they do not fit.
+  // One forward pass. Takes n_tokens * vocab_size floats twice over. Throws Error(kOutOfMemory)
+  // first where they do not fit, and Error(kNotFinite) naming the first position with a logit that
+  // is NaN or infinite.
   Logits logits(std::span<const std::int32_t> ids, bool with_hidden = false);
 
  private:

@@ -1,6 +1,5 @@
 // tessera ask: answers prompts and reports how fast.
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <random>
 #include <sstream>
@@ -15,6 +14,7 @@
 
 #include "app/commands.h"
 #include "app/model_options.h"
+#include "app/output.h"
 #include "app/validators.h"
 #include "base/fail.h"
 #include "base/machine.h"
@@ -39,6 +39,7 @@ struct AskOptions {
   CLI::Option* temperature = nullptr;
   CLI::Option* top_k = nullptr;
   CLI::Option* top_p = nullptr;
+  CLI::Option* min_p = nullptr;
   CLI::Option* repetition_penalty = nullptr;
   CLI::Option* seed = nullptr;
   std::string report_file;
@@ -100,6 +101,18 @@ std::vector<std::int32_t> prompt_ids(const LanguageModel& model, const AskOption
   return model.chat_prompt(messages, options.parse_special);
 }
 
+// The same; in a batch, errors say which prompt they are about.
+std::vector<std::int32_t> ids_of_prompt(const LanguageModel& model, const AskOptions& options,
+                                        const std::vector<std::string>& prompts,
+                                        std::size_t index) {
+  try {
+    return prompt_ids(model, options, prompts[index]);
+  } catch (const Error& error) {
+    if (prompts.size() == 1) throw;
+    fail(error.code(), "prompt {}: {}", index + 1, error.what());
+  }
+}
+
 SamplingOptions sampling_of(const AskOptions& options, const LanguageModel& model) {
   SamplingOptions sampling = model.default_sampling();
   const SamplingOptions& given = options.generation.sampling;
@@ -109,7 +122,7 @@ SamplingOptions sampling_of(const AskOptions& options, const LanguageModel& mode
   if (options.repetition_penalty->count() > 0) {
     sampling.repetition_penalty = given.repetition_penalty;
   }
-  sampling.min_p = given.min_p;
+  if (options.min_p->count() > 0) sampling.min_p = given.min_p;
   sampling.seed = options.seed->count() > 0 ? given.seed : std::random_device{}();
   validate(sampling);
   if (options.greedy) sampling.temperature = 0;
@@ -181,36 +194,45 @@ nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) 
   return report;
 }
 
+// A path in it need not be UTF-8.
+std::string json_text(const nlohmann::ordered_json& report) {
+  return report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 void print_summary(const LanguageModel& model, const Measured& m) {
   const GenerationResult& r = m.result;
-  fmt::print(stderr,
-             "\n"
-             "mode            baseline, {}, {} thread{}\n"
-             "load            {:.2f} s (tokenizer {:.2f} s), peak memory {:.0f} MB\n"
-             "prefill         {} tokens, {:.1f} tokens/s, first token after {:.3f} s\n"
-             "generate        {} tokens in {:.2f} s, {:.1f} tokens/s (decode {:.1f} tokens/s)\n"
-             "memory          {:.0f} MB peak while generating\n",
-             to_string(model.dtype()), model.threads(), model.threads() == 1 ? "" : "s",
-             model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes),
-             r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
-             r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
-             per_second(m.generated_tokens(), r.generate_s),
-             per_second(r.decode_tokens, r.decode_s), megabytes(m.generate_peak_bytes));
+  write_err(fmt::format(
+      "\n"
+      "mode            baseline, {}, {} thread{}\n"
+      "load            {:.2f} s (tokenizer {:.2f} s), peak memory {:.0f} MB\n"
+      "prefill         {} tokens, {:.1f} tokens/s, first token after {:.3f} s\n"
+      "generate        {} tokens in {:.2f} s, {:.1f} tokens/s (decode {:.1f} tokens/s)\n"
+      "memory          {:.0f} MB peak while generating\n",
+      to_string(model.dtype()), model.threads(), model.threads() == 1 ? "" : "s",
+      model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes),
+      r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
+      r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
+      per_second(m.generated_tokens(), r.generate_s), per_second(r.decode_tokens, r.decode_s),
+      megabytes(m.generate_peak_bytes)));
 }
 
 // One prompt streams; the answers of several follow one another when all are there.
 void print_answers(const std::vector<std::string>& prompts, const GenerationResult& result) {
   if (prompts.size() == 1) {
-    fmt::print("\n");
+    write_out("\n");
     return;
   }
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    fmt::print("[{}] {}\n{}\n\n", i + 1, prompts[i], result.completions[i].text);
+    print_out("[{}] {}\n{}\n\n", i + 1, prompts[i], result.completions[i].text);
   }
 }
 
 void run(AskOptions& options) {
   refuse_absent_operators(options);
+  if (options.raw && !options.system.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "--system needs the chat template, which --raw turns off; leave one of them out");
+  }
   const std::vector<std::string> prompts = prompts_of(options);
   if (!options.report_file.empty()) require_writable(options.report_file);
   Measured m;
@@ -224,13 +246,15 @@ void run(AskOptions& options) {
 
   const auto before = std::chrono::steady_clock::now();
   std::vector<std::vector<std::int32_t>> ids;
-  for (const std::string& prompt : prompts) ids.push_back(prompt_ids(model, options, prompt));
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    ids.push_back(ids_of_prompt(model, options, prompts, i));
+  }
   m.tokenize_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
 
   if (prompts.size() == 1) {
     generation.on_text = [](std::size_t, std::string_view text) {
-      fmt::print("{}", text);
-      std::fflush(stdout);
+      write_out(text);
+      flush_out();
     };
   }
   reset_peak_resident();
@@ -238,10 +262,10 @@ void run(AskOptions& options) {
   m.generate_peak_bytes = peak_resident_bytes();
 
   print_answers(prompts, m.result);
-  std::fflush(stdout);
+  flush_out();
   print_summary(model, m);
   if (!options.report_file.empty()) {
-    write_text_file(options.report_file, report_of(model, m).dump(2) + "\n");
+    write_text_file(options.report_file, json_text(report_of(model, m)));
   }
 }
 
@@ -256,7 +280,8 @@ void add_ask_command(CLI::App& app) {
          "what to ask; several make one batch (default: " + std::string(kDefaultPrompt) + ")")
       ->allow_extra_args(false);
   ask->add_option("--sentence-file", options->sentence_file,
-                  "take the prompt from a file: its non-empty lines; --prompt wins");
+                  "take the prompt from a file: its non-empty lines; --prompt wins")
+      ->check(not_empty("the name of a file"));
   ask->add_option("--system", options->system, "system message before the prompt");
   ask->add_flag("--raw", options->raw, "complete the prompt as it is, without the chat template");
   ask->add_flag("--parse-special", options->parse_special,
@@ -277,16 +302,21 @@ void add_ask_command(CLI::App& app) {
   const std::string from_model = " (default: as generation_config.json says)";
   ask->add_flag("--greedy", options->greedy, "always take the likeliest token");
   options->temperature = ask->add_option("--temperature", generation.sampling.temperature,
-                                         "sampling temperature" + from_model);
+                                         "sampling temperature" + from_model)
+                             ->check(decimal());
   options->top_k =
-      ask->add_option("--top-k", generation.sampling.top_k, "keep the k likeliest" + from_model);
+      ask->add_option("--top-k", generation.sampling.top_k, "keep the k likeliest" + from_model)
+          ->check(whole_number(0));
   options->top_p = ask->add_option("--top-p", generation.sampling.top_p,
-                                   "keep the likeliest up to this probability" + from_model);
-  ask->add_option("--min-p", generation.sampling.min_p,
-                  "drop tokens below this share of the likeliest");
+                                   "keep the likeliest up to this probability" + from_model)
+                       ->check(decimal());
+  options->min_p = ask->add_option("--min-p", generation.sampling.min_p,
+                                   "drop tokens below this share of the likeliest" + from_model)
+                       ->check(decimal());
   options->repetition_penalty =
       ask->add_option("--repetition-penalty", generation.sampling.repetition_penalty,
-                      "penalty on tokens already seen" + from_model);
+                      "penalty on tokens already seen" + from_model)
+          ->check(decimal());
   options->seed = ask->add_option("--seed", generation.sampling.seed,
                                   "the same seed gives the same answer (default: random)")
                       ->check(whole_number(0));
@@ -295,7 +325,8 @@ void add_ask_command(CLI::App& app) {
   ask->add_flag("--use-rope", options->use_rope, "tile RoPE");
   ask->add_flag("--use-kv-fusion", options->use_kv_fusion, "fused KV prolog");
   ask->add_flag("--use-acl-graph", options->use_acl_graph, "graph mode");
-  ask->add_option("--report-file", options->report_file, "write all measurements as JSON");
+  ask->add_option("--report-file", options->report_file, "write all measurements as JSON")
+      ->check(not_empty("the name of a file"));
   ask->callback([options] { run(*options); });
 }
 

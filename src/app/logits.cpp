@@ -1,5 +1,4 @@
 // tessera logits: the numbers behind the tokens, for comparing with another engine.
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,8 +10,11 @@
 
 #include "app/commands.h"
 #include "app/model_options.h"
+#include "app/output.h"
+#include "app/validators.h"
 #include "base/fail.h"
 #include "io/safetensors_writer.h"
+#include "io/text_file.h"
 
 namespace tessera::app {
 
@@ -20,7 +22,7 @@ namespace {
 
 struct LogitsOptions {
   ModelOptions model;
-  std::vector<std::int32_t> ids;
+  std::string ids;  // as 1,2,3
   std::string text;
   bool parse_special = false;
   bool hidden = false;
@@ -38,13 +40,15 @@ void run(const LogitsOptions& options) {
     fail(ErrorCode::kInvalidArgument,
          "nothing to run; give token ids with --ids or text with --text");
   }
+  require_writable(options.output);
   const std::string folder = model_folder(options.model);
   const bool needs_tokenizer = options.ids.empty();
   LanguageModel model =
       needs_tokenizer ? LanguageModel::load(folder, load_options(options.model))
                       : LanguageModel::load_without_tokenizer(folder, load_options(options.model));
-  const std::vector<std::int32_t> ids =
-      needs_tokenizer ? model.text_prompt(options.text, options.parse_special) : options.ids;
+  const std::vector<std::int32_t> ids = needs_tokenizer
+                                            ? model.text_prompt(options.text, options.parse_special)
+                                            : parse_token_ids(options.ids);
   const Logits result = model.logits(ids, options.hidden);
 
   std::vector<SafetensorsTensor> tensors;
@@ -56,11 +60,11 @@ void run(const LogitsOptions& options) {
                              result.hidden[layer]));
   }
   write_safetensors(options.output, tensors, {{"dtype", std::string(to_string(model.dtype()))}});
-  fmt::print("{}: logits [{}, {}]{}\n", options.output, result.n_tokens, result.vocab_size,
-             options.hidden
-                 ? fmt::format(", hidden.0 to hidden.{} [{}, {}]", result.hidden.size() - 1,
-                               result.n_tokens, result.hidden_size)
-                 : "");
+  print_out("{}: logits [{}, {}]{}\n", options.output, result.n_tokens, result.vocab_size,
+            options.hidden
+                ? fmt::format(", hidden.0 to hidden.{} [{}, {}]", result.hidden.size() - 1,
+                              result.n_tokens, result.hidden_size)
+                : "");
 }
 
 }  // namespace
@@ -69,7 +73,7 @@ void add_logits_command(CLI::App& app) {
   auto options = std::make_shared<LogitsOptions>();
   CLI::App* logits = app.add_subcommand("logits", "Write the logits of every position to a file");
   CLI::Option* ids =
-      logits->add_option("--ids", options->ids, "token ids, as 1,2,3")->delimiter(',');
+      logits->add_option("--ids", options->ids, "token ids, as 1,2,3")->check(token_ids());
   logits
       ->add_option("--text", options->text,
                    "text, tokenized with the BOS that the tokenizer asks for")
@@ -79,7 +83,8 @@ void add_logits_command(CLI::App& app) {
   logits->add_flag("--hidden", options->hidden,
                    "also write hidden.N [T, hidden], the state after layer N");
   logits->add_option("--output", options->output, "safetensors file: ids [T], logits [T, vocab]")
-      ->required();
+      ->required()
+      ->check(not_empty("the name of a file"));
   add_model_options(*logits, options->model);
   logits->callback([options] { run(*options); });
 }

@@ -20,7 +20,7 @@ fs::path bundled_model() {
   std::error_code ignored;  // without /proc there is no installed copy to look for
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   const fs::path installed = program.parent_path().parent_path() / "share/tessera/models/demo";
-  return fs::exists(installed) ? installed : fs::path(TESSERA_BUNDLED_MODEL);
+  return fs::exists(installed, ignored) ? installed : fs::path(TESSERA_BUNDLED_MODEL);
 }
 
 void check_device(const std::string& device) {
@@ -39,12 +39,14 @@ void check_device(const std::string& device) {
 }  // namespace
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--model-path", options.model_path,
-                     "Hugging Face folder (default: $MODEL_PATH, else the bundled model)");
+  command
+      .add_option("--model-path", options.model_path,
+                  "Hugging Face folder (default: $MODEL_PATH, else the bundled model)")
+      ->check(not_empty("the name of a folder"));
   command.add_option("--dtype", options.dtype, "weights in memory (default: as in the files)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command.add_option("--threads", options.threads, "threads (default: the CPUs of this process)")
-      ->check(whole_number(1));
+      ->check(thread_count());
   command.add_option("--device", options.device, "where to run")->capture_default_str();
 }
 

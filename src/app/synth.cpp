@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "app/commands.h"
+#include "app/output.h"
 #include "app/progress_bar.h"
 #include "app/validators.h"
 #include "base/machine.h"
@@ -47,8 +48,8 @@ void run_synth(const SynthFlags& flags) {
   });
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}: {:.2f} GB of weights like {} in {:.1f} s\n", flags.folder,
-             static_cast<double>(bytes) / 1e9, flags.like, seconds);
+  print_out("{}: {:.2f} GB of weights like {} in {:.1f} s\n", flags.folder,
+            static_cast<double>(bytes) / 1e9, flags.like, seconds);
 }
 
 }  // namespace
@@ -57,17 +58,23 @@ void add_synth_command(CLI::App& app) {
   const auto flags = std::make_shared<SynthFlags>();
   CLI::App* command = app.add_subcommand(
       "synth", "Write a model of real sizes with random weights, for benchmarks");
-  command->add_option("folder", flags->folder, "Folder to write: new or empty")->required();
+  command->add_option("folder", flags->folder, "Folder to write: new or empty")
+      ->required()
+      ->check(not_empty("the name of a folder"));
   command
       ->add_option("--like", flags->like,
                    fmt::format("Model whose sizes to take: {}", fmt::join(synth_presets(), ", ")))
       ->required();
-  command->add_option("--layers", flags->layers, "Number of layers (default: that of the model)");
-  command->add_option("--seed", flags->seed, "The same seed gives the same weights (default: 0)");
-  command->add_option("--tokenizer", flags->tokenizer,
-                      "Folder whose tokenizer.json and tokenizer_config.json to copy");
+  command->add_option("--layers", flags->layers, "Number of layers (default: that of the model)")
+      ->check(whole_number(0));
+  command->add_option("--seed", flags->seed, "The same seed gives the same weights (default: 0)")
+      ->check(whole_number(0));
+  command
+      ->add_option("--tokenizer", flags->tokenizer,
+                   "Folder whose tokenizer.json and tokenizer_config.json to copy")
+      ->check(not_empty("the name of a folder"));
   command->add_option("--threads", flags->threads, "Threads (default: the CPUs of this process)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(thread_count());
   command->callback([flags] { run_synth(*flags); });
 }
 

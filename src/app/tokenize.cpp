@@ -1,5 +1,4 @@
 // tessera tokenize: text to token ids and back.
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,8 @@
 
 #include "app/commands.h"
 #include "app/model_options.h"
+#include "app/output.h"
+#include "app/validators.h"
 #include "base/fail.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
@@ -25,7 +26,7 @@ struct TokenizeOptions {
   CLI::Option* text_given = nullptr;
   std::string text;
   std::string file;
-  std::vector<std::int32_t> decode;
+  std::string decode;  // as 1,2,3
   std::string chat;
   bool parse_special = false;
   bool bos = false;
@@ -33,7 +34,26 @@ struct TokenizeOptions {
 };
 
 void print_ids(const std::vector<std::int32_t>& ids) {
-  fmt::print("{}\n", nlohmann::json(ids).dump());
+  print_out("{}\n", nlohmann::json(ids).dump());
+}
+
+void check_messages(const nlohmann::json& messages, const std::string& file) {
+  if (!messages.is_array() || messages.empty()) {
+    fail(ErrorCode::kBadJson, "{}: must be a list of at least one message {{role, content}}", file);
+  }
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const nlohmann::json& message = messages[i];
+    const auto has = [&](const char* key, bool or_null) {
+      const auto member = message.find(key);
+      return member != message.end() && (member->is_string() || (or_null && member->is_null()));
+    };
+    if (!message.is_object() || !has("role", false) || !has("content", true)) {
+      fail(ErrorCode::kBadJson,
+           "{}: message {} must be an object with a string \"role\" and a string or null "
+           "\"content\"",
+           file, i + 1);
+    }
+  }
 }
 
 void print_chat(const text::Tokenizer& tokenizer, const std::string& folder,
@@ -43,6 +63,7 @@ void print_chat(const text::Tokenizer& tokenizer, const std::string& folder,
     fail(ErrorCode::kUnsupported, "{}: has no chat template; use --text or --file", folder);
   }
   const nlohmann::json messages = read_json_file(options.chat);
+  check_messages(messages, options.chat);
   const text::MarkedText rendered =
       chat_template->render_chat(messages, true, tokenizer.bos_token(), tokenizer.eos_token());
   print_ids(options.parse_special
@@ -61,7 +82,7 @@ void run(const TokenizeOptions& options) {
   if (options.text_given->count() > 0) return encode(options.text);
   if (!options.file.empty()) return encode(read_text_file(options.file));
   if (!options.decode.empty()) {
-    fmt::print("{}\n", tokenizer.decode(options.decode, !options.keep_special));
+    print_out("{}\n", tokenizer.decode(parse_token_ids(options.decode), !options.keep_special));
     return;
   }
   if (!options.chat.empty()) {
@@ -76,12 +97,16 @@ void add_tokenize_command(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* tokenize = app.add_subcommand("tokenize", "Turn text into token ids and back");
   options->text_given = tokenize->add_option("--text", options->text, "text to tokenize");
-  CLI::Option* file = tokenize->add_option("--file", options->file, "file to tokenize");
+  CLI::Option* file = tokenize->add_option("--file", options->file, "file to tokenize")
+                          ->check(not_empty("the name of a file"));
   CLI::Option* decode =
       tokenize->add_option("--decode", options->decode, "token ids to decode, as 1,2,3")
-          ->delimiter(',');
-  CLI::Option* chat = tokenize->add_option(
-      "--chat", options->chat, "JSON file with a list of messages {role, content} to render");
+          ->check(token_ids());
+  CLI::Option* chat =
+      tokenize
+          ->add_option("--chat", options->chat,
+                       "JSON file with a list of messages {role, content} to render")
+          ->check(not_empty("the name of a file"));
   CLI::Option* const inputs[] = {options->text_given, file, decode, chat};
   for (CLI::Option* a : inputs) {
     for (CLI::Option* b : inputs) {
@@ -92,8 +117,10 @@ void add_tokenize_command(CLI::App& app) {
   tokenize->add_flag("--parse-special", options->parse_special,
                      "read control tokens in the text as such instead of as text");
   tokenize->add_flag("--keep-special", options->keep_special, "decode control tokens too");
-  tokenize->add_option("--model-path", options->model.model_path,
-                       "Hugging Face folder (default: $MODEL_PATH, else the bundled model)");
+  tokenize
+      ->add_option("--model-path", options->model.model_path,
+                   "Hugging Face folder (default: $MODEL_PATH, else the bundled model)")
+      ->check(not_empty("the name of a folder"));
   tokenize->callback([options] { run(*options); });
 }
 

@@ -1,25 +1,31 @@
 // Checks of flag values, with sentences that say what is allowed.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 namespace tessera::app {
 
-// A whole number from `least` (0 or 1) up, with at most 18 digits.
-inline CLI::Validator whole_number(int least) {
-  return CLI::Validator(
-      [least](const std::string& text) -> std::string {
-        const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-          return '0' <= c && c <= '9';
-        });
-        const bool zero = text.find_first_not_of('0') == std::string::npos;
-        if (digits && !(zero && least > 0) && text.size() <= 18) return {};
-        return "must be a whole number from " + std::to_string(least) + " up, not " + text;
-      },
-      "N");
-}
+constexpr std::int64_t kMaxWhole = 999'999'999'999'999'999;  // every number of 18 digits
+
+// A whole number from least to most, in decimal digits without zeros in front.
+CLI::Validator whole_number(std::int64_t least, std::int64_t most = kMaxWhole);
+
+// A number of threads, from 1.
+CLI::Validator thread_count();
+
+// A decimal number such as 0.7 or 1e-3. What range it must be in, nan and inf included, is for
+// others to check.
+CLI::Validator decimal();
+
+// Text that is not empty; what: "the name of a file".
+CLI::Validator not_empty(const std::string& what);
+
+// Token ids as 1,2,3; parse_token_ids() is for text that passed.
+CLI::Validator token_ids();
+std::vector<std::int32_t> parse_token_ids(const std::string& text);
 
 }  // namespace tessera::app

@@ -2,7 +2,6 @@
 #include "ops/verify/verify.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "app/output.h"
+#include "app/validators.h"
 #include "base/fail.h"
 #include "base/machine.h"
 #include "io/quote.h"
@@ -68,23 +69,21 @@ void check_implementation(const VerifyOptions& options, const std::vector<verify
 
 void print(const verify::Report& report) {
   if (!report.ran()) {
-    fmt::print("SKIP {} {}: {}\n", report.id, report.implementation, report.unsupported);
+    print_out("SKIP {} {}: {}\n", report.id, report.implementation, report.unsupported);
     return;
   }
-  fmt::print("{} {} {}\n", report.pass() ? "PASS" : "FAIL", report.id, report.implementation);
+  print_out("{} {} {}\n", report.pass() ? "PASS" : "FAIL", report.id, report.implementation);
   for (const verify::OutputReport& o : report.outputs) {
     const verify::Measure& m = o.measure;
-    fmt::print(
-        "  {:6} {} {}: max abs {:.2e}, max rel {:.2e}, cosine {:.8f}, ulp {}, NaN {}, Inf {}",
-        o.name, verify::to_string(o.shape), to_string(o.dtype), m.max_abs, m.max_rel, m.cosine,
-        m.max_ulp, m.n_nan, m.n_inf);
-    fmt::print(", worst {}: {:.6g} against {:.6g}\n", verify::to_string(o.worst), m.got,
-               m.expected);
+    print_out("  {:6} {} {}: max abs {:.2e}, max rel {:.2e}, cosine {:.8f}, ulp {}, NaN {}, Inf {}",
+              o.name, verify::to_string(o.shape), to_string(o.dtype), m.max_abs, m.max_rel,
+              m.cosine, m.max_ulp, m.n_nan, m.n_inf);
+    print_out(", worst {}: {:.6g} against {:.6g}\n", verify::to_string(o.worst), m.got, m.expected);
     if (m.n_outside > 0) {
-      fmt::print("         {} of {} elements are outside the tolerance\n", m.n_outside,
-                 verify::n_elements(o.shape));
+      print_out("         {} of {} elements are outside the tolerance\n", m.n_outside,
+                verify::n_elements(o.shape));
     }
-    if (!o.fault.empty()) fmt::print("         {}\n", o.fault);
+    if (!o.fault.empty()) print_out("         {}\n", o.fault);
   }
 }
 
@@ -121,7 +120,7 @@ nlohmann::json to_json(const verify::Report& report) {
 }
 
 void print_list(const std::vector<verify::Case>& cases) {
-  for (const verify::Case& c : cases) fmt::print("{}  {}  {}\n", c.id, c.op, c.description);
+  for (const verify::Case& c : cases) print_out("{}  {}  {}\n", c.id, c.op, c.description);
 }
 
 void run(const VerifyOptions& options) {
@@ -158,11 +157,11 @@ void run(const VerifyOptions& options) {
   if (options.json) {
     const nlohmann::json report = {
         {"results", results}, {"run", n_run}, {"failed", n_failed}, {"skipped", n_skipped}};
-    fmt::print("{}\n", report.dump(2));
+    print_out("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{} checks passed, {} failed, {} skipped\n", n_run - n_failed, n_failed, n_skipped);
+    print_out("{} checks passed, {} failed, {} skipped\n", n_run - n_failed, n_failed, n_skipped);
   }
-  std::fflush(stdout);
+  flush_out();
   if (n_failed > 0) fail(ErrorCode::kVerifyFailed, "{} of {} checks failed", n_failed, n_run);
   if (n_run == 0) {
     fail(ErrorCode::kUnsupported,
@@ -178,13 +177,16 @@ void add_verify_command(CLI::App& app) {
       app.add_subcommand("verify", "Check implementations of operators against their reference");
   verify->add_option("ids", options->ids, "ids of cases; all, without any");
   verify->add_flag("--list", options->list, "list the cases instead of running them");
-  verify->add_option("--op", options->op, "only cases of this operator");
-  verify->add_option("--impl", options->implementation, "only this implementation");
-  verify->add_option("--cases", options->cases_file, "a file of cases instead of those built in");
+  verify->add_option("--op", options->op, "only cases of this operator")
+      ->check(not_empty("the name of an operator"));
+  verify->add_option("--impl", options->implementation, "only this implementation")
+      ->check(not_empty("a name"));
+  verify->add_option("--cases", options->cases_file, "a file of cases instead of those built in")
+      ->check(not_empty("the name of a file"));
   verify->add_option("--target-cpu", options->target_cpu,
                      "compile tile kernels for this CPU (an LLVM name)");
   verify->add_option("--threads", options->threads, "threads (default: the CPUs at hand)")
-      ->check(CLI::Range(1, 1024));
+      ->check(thread_count());
   verify->add_flag("--json", options->json, "print a JSON report");
   verify->callback([options] { run(*options); });
 }

@@ -41,12 +41,23 @@ ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads) {
     fail(ErrorCode::kInvalidArgument, "the number of threads must be from 1 to {}, not {}",
          kMaxThreads, n_threads);
   }
-  for (int worker = 1; worker < n_threads; ++worker) {
-    threads_.emplace_back([this, worker] { work(worker); });
+  try {
+    for (int worker = 1; worker < n_threads; ++worker) {
+      threads_.emplace_back([this, worker] { work(worker); });
+    }
+  } catch (const std::exception& error) {  // the system has no more threads, or no more memory
+    stop();
+    fail(ErrorCode::kOutOfMemory,
+         "only {} of {} threads could be started ({}); use a smaller --threads",
+         threads_.size() + 1, n_threads, error.what());
   }
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+}
+
+void ThreadPool::stop() {
   stopping_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

@@ -19,7 +19,9 @@ class ThreadPool {
  public:
   static constexpr int kMaxThreads = 1024;
 
-  explicit ThreadPool(int n_threads);  // 1 to kMaxThreads; throws Error(kInvalidArgument)
+  // n_threads: 1 to kMaxThreads, else Error(kInvalidArgument). Throws Error(kOutOfMemory) where the
+  // system does not start that many.
+  explicit ThreadPool(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -54,6 +56,7 @@ class ThreadPool {
 
   void run_region(Region region, void* context);
   void work(int worker);
+  void stop();             // ends and joins all threads that were started
   void enter(int worker);  // runs the current region, keeping its exception
 
   const int n_threads_;

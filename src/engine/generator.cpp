@@ -9,6 +9,7 @@
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
 #include "text/stream_decoder.h"
+#include "text/utf8.h"
 
 namespace tessera {
 
@@ -31,7 +32,7 @@ struct Sequence {
       : index(index),
         tokens(prompt.begin(), prompt.end()),
         context(context),
-        sampler(options.sampling),
+        sampler(options.sampling, parts.weights.embedding.dtype()),
         stops(options.stop) {
     if (parts.tokenizer != nullptr) decoder.emplace(*parts.tokenizer);
     completion.prompt_tokens = std::ssize(prompt);
@@ -63,8 +64,34 @@ void check(const GeneratorParts& parts, const GenerationOptions& o) {
          "context must be from 1 to {} (the positions of this model), not {}",
          parts.config.max_positions, o.context);
   }
+  for (std::size_t i = 0; i < o.stop.size(); ++i) {
+    if (!text::is_valid_utf8(o.stop[i])) {
+      fail(ErrorCode::kInvalidArgument,
+           "stop string {} of {} is not valid UTF-8; give whole characters", i + 1, o.stop.size());
+    }
+  }
   if (parts.tokenizer == nullptr && !o.stop.empty()) {
     fail(ErrorCode::kInvalidArgument, "stop strings need a tokenizer, and none was loaded");
+  }
+}
+
+// Runs action about one prompt; in a batch, its errors say which.
+template <typename Action>
+auto about_prompt(std::size_t index, std::size_t n_prompts, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    if (n_prompts == 1) throw;
+    fail(error.code(), "prompt {}: {}", index + 1, error.what());
+  }
+}
+
+void check_tokens(const GeneratorParts& parts, std::span<const std::int32_t> prompt) {
+  for (std::int32_t token : prompt) {
+    if (token < 0 || token >= parts.config.vocab_size) {
+      fail(ErrorCode::kInvalidArgument, "token id {} is outside the vocabulary of {}", token,
+           parts.config.vocab_size);
+    }
   }
 }
 
@@ -113,8 +140,11 @@ class Run {
                             std::span<const std::vector<std::int32_t>> prompts,
                             const GenerationOptions& options) {
     std::int64_t tokens = 0;
-    for (const auto& prompt : prompts) {
-      const std::int64_t context = context_for(parts, prompt, options);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      const std::int64_t context = about_prompt(i, prompts.size(), [&] {
+        check_tokens(parts, prompts[i]);
+        return context_for(parts, prompts[i], options);
+      });
       tokens += (context + KvCache::kPageTokens - 1) / KvCache::kPageTokens * KvCache::kPageTokens;
     }
     return KvCache(parts.config, parts.cache_dtype, tokens);
@@ -170,7 +200,11 @@ class Run {
     for (std::size_t i = 0; i < segments.size(); ++i) {
       Sequence& s = *chosen[i];
       s.n_cached += std::ssize(segments[i].tokens);
-      if (segments[i].n_logits == 1) take_token(s, s.sampler.pick(logits.row(row++), s.tokens));
+      if (segments[i].n_logits == 0) continue;
+      const auto token = about_prompt(s.index, sequences_.size(),
+                                      [&] { return s.sampler.pick(logits.row(row), s.tokens); });
+      ++row;
+      take_token(s, token);
     }
   }
 

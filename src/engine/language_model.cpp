@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "engine/generator.h"
+#include "engine/sampler.h"
 #include "io/checkpoint.h"
 #include "model/config.h"
 #include "model/forward.h"
@@ -51,17 +52,52 @@ std::vector<std::int32_t> end_tokens(const ModelConfig& config, const Generation
   return ends;
 }
 
+int checked_threads(const LoadOptions& options) {
+  if (options.threads < 0) {
+    fail(ErrorCode::kInvalidArgument,
+         "LoadOptions::threads must be 0 (the CPUs of this process) or more, not {}",
+         options.threads);
+  }
+  return options.threads > 0 ? options.threads : available_cpus();
+}
+
+// Special tokens that the model cannot give or take.
+void check_special_tokens(const std::filesystem::path& folder, const GenerationConfig& generation,
+                          const ModelConfig& config) {
+  const auto check = [&](std::string_view key, std::int64_t id) {
+    if (id < config.vocab_size) return;
+    fail(ErrorCode::kBadConfig,
+         "{}: {} {} is beyond the vocab_size {} of config.json; check that both come from the same "
+         "model",
+         (folder / "generation_config.json").string(), key, id, config.vocab_size);
+  };
+  if (generation.bos_token_id) check("bos_token_id", *generation.bos_token_id);
+  for (std::int64_t id : generation.eos_token_ids) check("eos_token_id", id);
+}
+
+void check_vocabulary(const std::filesystem::path& folder, const text::Tokenizer& tokenizer,
+                      const ModelConfig& config) {
+  const std::int64_t largest = tokenizer.vocab_size() - std::int64_t{1};
+  if (largest < config.vocab_size) return;
+  fail(ErrorCode::kBadTokenizer,
+       "{}: token id {} is beyond the vocab_size {} of config.json; check that both come from the "
+       "same model",
+       (folder / "tokenizer.json").string(), largest, config.vocab_size);
+}
+
 }  // namespace
 
 struct LanguageModel::Impl {
   Impl(const std::filesystem::path& folder, const LoadOptions& options, bool with_tokenizer)
-      : executor(options.threads > 0 ? options.threads : available_cpus()),
+      : executor(checked_threads(options)),
         config(ModelConfig::load(folder)),
         generation_config(GenerationConfig::load(folder)),
         dtype(options.dtype ? *options.dtype : stored_dtype(folder)) {
+    check_special_tokens(folder, generation_config, config);
     if (with_tokenizer) {
       const auto start = Clock::now();
       tokenizer = text::Tokenizer::load(folder);
+      check_vocabulary(folder, *tokenizer, config);
       chat_template = text::ChatTemplate::load(folder);
       tokenizer_load_s = seconds_since(start);
     }
@@ -127,6 +163,7 @@ SamplingOptions LanguageModel::default_sampling() const {
   SamplingOptions sampling;
   sampling.temperature = g.temperature.value_or(sampling.temperature);
   sampling.top_k = g.top_k.value_or(sampling.top_k);
+  sampling.min_p = g.min_p.value_or(sampling.min_p);
   sampling.top_p = g.top_p.value_or(sampling.top_p);
   sampling.repetition_penalty = g.repetition_penalty.value_or(sampling.repetition_penalty);
   if (g.do_sample == false) sampling.temperature = 0;
@@ -157,7 +194,13 @@ std::vector<std::int32_t> LanguageModel::chat_prompt(std::span<const Message> me
 }
 
 std::string LanguageModel::decode(std::span<const std::int32_t> ids, bool skip_special) const {
-  return impl_->need_tokenizer().decode(ids, skip_special);
+  const text::Tokenizer& tokenizer = impl_->need_tokenizer();
+  std::vector<std::int32_t> known(ids.begin(), ids.end());
+  // A model's vocabulary may be padded past the tokenizer's: such a token has no text.
+  std::erase_if(known, [&](std::int32_t id) {
+    return 0 <= id && id < impl_->config.vocab_size && !tokenizer.has(id);
+  });
+  return tokenizer.decode(known, skip_special);
 }
 
 GenerationResult LanguageModel::generate_ids(std::span<const std::vector<std::int32_t>> prompts,
@@ -206,6 +249,9 @@ Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden
     };
   }
   const ops::ConstRows rows = forward.run(std::span(&segment, 1), cache, observe);
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    require_finite(rows.row(i), impl_->dtype, fmt::format(" at position {}", i));
+  }
   result.n_tokens = rows.rows;
   result.vocab_size = rows.columns;
   result.hidden_size = impl_->config.hidden_size;

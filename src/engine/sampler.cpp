@@ -29,7 +29,17 @@ void validate(const SamplingOptions& o) {
           o.repetition_penalty, "a number above 0");
 }
 
-Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
+void require_finite(std::span<const float> logits, DType weights, std::string_view place) {
+  const auto bad = std::ranges::find_if_not(logits, [](float x) { return std::isfinite(x); });
+  if (bad == logits.end()) return;
+  fail(ErrorCode::kNotFinite, "the logit of token {}{} is {}: the weights are damaged{}",
+       bad - logits.begin(), place, std::isnan(*bad) ? "NaN" : "infinite",
+       weights == DType::kF32 ? "; check them or download them again"
+                              : " or overflow; try --dtype fp32");
+}
+
+Sampler::Sampler(const SamplingOptions& options, DType weights)
+    : options_(options), weights_(weights), random_(options.seed) {
   validate(options);
 }
 
@@ -38,13 +48,9 @@ double Sampler::uniform() {
 }
 
 std::int32_t Sampler::pick(std::span<const float> logits, std::span<const std::int32_t> seen) {
+  require_finite(logits, weights_);
   candidates_.resize(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (!std::isfinite(logits[i])) {
-      fail(ErrorCode::kNotFinite,
-           "the logit of token {} is {}: the weights are damaged or overflow; try --dtype fp32", i,
-           logits[i]);
-    }
     candidates_[i] = {logits[i], static_cast<std::int32_t>(i)};
   }
   if (options_.repetition_penalty != 1) penalise(seen);

@@ -4,16 +4,23 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include <tessera/dtype.h>
 #include <tessera/generation.h>
 
 namespace tessera {
 
+// Throws Error(kNotFinite) naming the first logit that is NaN or infinite and, where it is not
+// empty, the place (" at position 3"). weights: the dtype in memory, for the advice.
+void require_finite(std::span<const float> logits, DType weights, std::string_view place = {});
+
 // One per sequence: its random numbers do not depend on what else is generated.
 class Sampler {
  public:
-  explicit Sampler(const SamplingOptions& options);  // throws what validate() throws
+  // Throws what validate() throws. weights: the dtype that errors give advice about.
+  explicit Sampler(const SamplingOptions& options, DType weights = DType::kF32);
 
   // seen: the tokens of the sequence so far, prompt included (for the repetition penalty). Throws
   // Error(kNotFinite) when a logit is NaN or infinite.
@@ -29,6 +36,7 @@ class Sampler {
   double uniform();  // [0, 1)
 
   SamplingOptions options_;
+  DType weights_;
   std::mt19937_64 random_;
   std::vector<Candidate> candidates_;
 };

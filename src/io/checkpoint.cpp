@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "io/json_file.h"
 #include "io/quote.h"
+#include "io/text_file.h"
 
 namespace tessera {
 
@@ -92,9 +93,9 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder.string()) {
   if (!fs::is_directory(status)) {
     fail(ErrorCode::kIo, "{}: is not a folder; give the folder that holds the model", folder_);
   }
-  if (fs::exists(folder / kSingleFile, error)) {
+  if (file_exists(folder / kSingleFile)) {
     open_single();
-  } else if (fs::exists(folder / kIndexFile, error)) {
+  } else if (file_exists(folder / kIndexFile)) {
     open_shards();
   } else {
     fail_without_weights(folder);
@@ -128,8 +129,7 @@ void Checkpoint::open_shards() {
 
   for (const auto& [tensor, shard] : shard_of) {
     if (files_.contains(shard)) continue;
-    std::error_code error;
-    if (!fs::exists(fs::path(folder_) / shard, error)) {
+    if (!file_exists(fs::path(folder_) / shard)) {
       fail(ErrorCode::kFileNotFound, "{}: names the file {}, which is missing; download it", name_,
            in_quotes(shard));
     }

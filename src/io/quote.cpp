@@ -27,6 +27,30 @@ std::size_t sequence_length(std::string_view text) {
   return length;
 }
 
+bool is_control(std::string_view character) {
+  const auto byte = static_cast<unsigned char>(character[0]);
+  // U+0080 to U+009F are commands to a terminal too.
+  const bool is_c1 =
+      character.size() == 2 && byte == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+  return byte < 0x20 || byte == 0x7f || is_c1;
+}
+
+// Moves one character, escaped where a message must not hold it, from text to the end of result.
+void take_character(std::string_view& text, std::string& result) {
+  const std::size_t length = sequence_length(text);
+  const std::string_view character = text.substr(0, length == 0 ? 1 : length);
+  text.remove_prefix(character.size());
+  if (character == "\n") {
+    result += "\\n";
+  } else if (length == 0 || is_control(character)) {
+    for (const char c : character) {
+      fmt::format_to(std::back_inserter(result), "\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  } else {
+    result += character;
+  }
+}
+
 }  // namespace
 
 std::string in_quotes(std::string_view text) {
@@ -36,20 +60,16 @@ std::string in_quotes(std::string_view text) {
       result += "...";
       break;
     }
-    const auto byte = static_cast<unsigned char>(text[0]);
-    const std::size_t length = sequence_length(text);
-    if (byte == '\n') {
-      result += "\\n";
-    } else if (byte == '"' || byte == '\\') {
-      result += {'\\', text[0]};
-    } else if (byte < 0x20 || byte == 0x7f || length == 0) {
-      fmt::format_to(std::back_inserter(result), "\\x{:02x}", byte);
-    } else {
-      result += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
+    if (text[0] == '"' || text[0] == '\\') result += '\\';
+    take_character(text, result);
   }
   return result + '"';
+}
+
+std::string on_one_line(std::string_view text) {
+  std::string result;
+  while (!text.empty()) take_character(text, result);
+  return result;
 }
 
 }  // namespace tessera

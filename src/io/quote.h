@@ -11,4 +11,7 @@ namespace tessera {
 // the file holds.
 std::string in_quotes(std::string_view text);
 
+// The whole text, with control characters and bytes that are not UTF-8 written as escapes.
+std::string on_one_line(std::string_view text);
+
 }  // namespace tessera

@@ -1,17 +1,9 @@
 #include "io/safetensors_writer.h"
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <set>
 #include <utility>
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/fail.h"
 #include "io/quote.h"
@@ -77,13 +69,6 @@ std::string header_bytes(const std::vector<SafetensorsLayout>& layout,
   return bytes + text;
 }
 
-[[noreturn]] void fail_write(const std::string& name) {
-  if (errno == ENOSPC || errno == EDQUOT) {
-    fail(ErrorCode::kIo, "{}: cannot be written, the disk is full; free space and try again", name);
-  }
-  fail(ErrorCode::kIo, "{}: cannot be written ({})", name, std::strerror(errno));
-}
-
 }  // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
@@ -91,36 +76,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
                                      const Metadata& metadata)
     : name_(path.string()) {
   const std::string header = header_bytes(layout, metadata, name_, bytes_left_);
-  // Beside the target, because rename() does not cross file systems.
-  static std::atomic<unsigned> counter{0};
-  temporary_ = fmt::format("{}.{}-{}.tmp", name_, ::getpid(), counter++);
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_write(name_);
-  try {
-    write(std::as_bytes(std::span(header)));
-  } catch (...) {
-    ::close(fd_);
-    ::unlink(temporary_.c_str());
-    throw;
-  }
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
-}
-
-void SafetensorsWriter::write(std::span<const std::byte> bytes) {
-  constexpr std::size_t kMaxPiece = std::size_t{1} << 30;  // Linux writes less than 2 GB per call
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxPiece));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      fail_write(name_);
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  file_.emplace(path);
+  file_->write(std::as_bytes(std::span(header)));
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
@@ -128,7 +85,7 @@ void SafetensorsWriter::append(std::span<const std::byte> bytes) {
     fail(ErrorCode::kInvalidArgument, "{}: {} bytes of data were given where {} are left to write",
          name_, bytes.size(), bytes_left_);
   }
-  write(bytes);
+  file_->write(bytes);
   bytes_left_ -= bytes.size();
 }
 
@@ -136,11 +93,7 @@ void SafetensorsWriter::finish() {
   if (bytes_left_ != 0) {
     fail(ErrorCode::kInvalidArgument, "{}: {} bytes of data are missing", name_, bytes_left_);
   }
-  // Data first, name second: a crash in between leaves the old file or none, never half of a new
-  // one.
-  if (::fsync(fd_) != 0) fail_write(name_);
-  if (::rename(temporary_.c_str(), name_.c_str()) != 0) fail_write(name_);
-  ::close(std::exchange(fd_, -1));
+  file_->commit();
 }
 
 void write_safetensors(const std::filesystem::path& path,

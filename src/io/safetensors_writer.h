@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "io/atomic_file.h"
 #include "io/safetensors_dtype.h"
 
 namespace tessera {
@@ -20,8 +22,7 @@ struct SafetensorsLayout {
 };
 
 // Writes one file, tensor after tensor, without holding more than the caller does. The file appears
-// under its name, complete and on disk, at finish(); until then, and for ever if finish() is not
-// reached, what stood there before stays, and a temporary file beside it is removed again.
+// under its name, complete and on disk, at finish(), as AtomicFile has it.
 //
 // Errors: kInvalidArgument for names that repeat, are not UTF-8 or are "__metadata__", for negative
 // sizes, and for bytes that do not match the layout; kIo when the folder cannot be written or the
@@ -33,9 +34,6 @@ class SafetensorsWriter {
   // Writes the header. The data of the tensors follows it in the order of layout.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsLayout> layout,
                     const Metadata& metadata = {});
-  ~SafetensorsWriter();
-  SafetensorsWriter(const SafetensorsWriter&) = delete;
-  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
   // The next bytes of the data, in pieces of any size.
   void append(std::span<const std::byte> bytes);
@@ -43,11 +41,8 @@ class SafetensorsWriter {
   void finish();
 
  private:
-  void write(std::span<const std::byte> bytes);
-
   std::string name_;  // the path, as errors name it
-  std::string temporary_;
-  int fd_ = -1;
+  std::optional<AtomicFile> file_;
   std::size_t bytes_left_ = 0;
 };
 

@@ -1,31 +1,24 @@
 #include "io/text_file.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <span>
 #include <system_error>
 
 #include "base/fail.h"
+#include "io/atomic_file.h"
 #include "io/mapped_file.h"
 
 namespace tessera {
 
-namespace {
-
-// The complete text under a temporary name in the same folder.
-std::filesystem::path write_beside(const std::filesystem::path& path, std::string_view text) {
-  const std::filesystem::path temporary = path.string() + ".part";
-  std::ofstream file(temporary, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) {
-    fail(ErrorCode::kIo, "{}: cannot be written ({}); check the folder and the free space",
-         path.string(), std::strerror(errno));
+bool file_exists(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) return false;
+  if (status.type() == std::filesystem::file_type::none) {
+    fail(ErrorCode::kIo, "{}: cannot be read ({}); check the path and its permissions",
+         path.string(), error.message());
   }
-  return temporary;
+  return true;
 }
-
-}  // namespace
 
 std::string read_text_file(const std::filesystem::path& path) {
   const MappedFile file(path);
@@ -33,17 +26,13 @@ std::string read_text_file(const std::filesystem::path& path) {
 }
 
 void write_text_file(const std::filesystem::path& path, std::string_view text) {
-  const std::filesystem::path temporary = write_beside(path, text);
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (error) fail(ErrorCode::kIo, "{}: cannot be written ({})", path.string(), error.message());
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 void require_writable(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
-    fail(ErrorCode::kIo, "{}: is a folder; name a file in it", path.string());
-  }
-  std::filesystem::remove(write_beside(path, ""));
+  AtomicFile::require_writable(path);
 }
 
 }  // namespace tessera

@@ -1,9 +1,9 @@
 #include "model/generation_config.h"
 
 #include <limits>
-#include <system_error>
 
 #include "io/json_file.h"
+#include "io/text_file.h"
 
 namespace tessera {
 
@@ -22,6 +22,10 @@ GenerationConfig read_config(const JsonObject& json) {
   if (config.top_p && !(*config.top_p > 0 && *config.top_p <= 1)) {
     json.refuse("top_p", "a number greater than 0 and at most 1");
   }
+  config.min_p = json.optional_number("min_p");
+  if (config.min_p && !(*config.min_p >= 0 && *config.min_p <= 1)) {
+    json.refuse("min_p", "a number from 0 to 1");
+  }
   config.top_k = json.optional_int("top_k", 0, kMaxToken);
   config.repetition_penalty = json.optional_positive("repetition_penalty");
   config.bos_token_id = json.optional_int("bos_token_id", 0, kMaxToken);
@@ -33,9 +37,7 @@ GenerationConfig read_config(const JsonObject& json) {
 
 GenerationConfig GenerationConfig::load(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "generation_config.json";
-  std::error_code error;  // what cannot be looked at is reported when it is read
-  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found)
-    return {};
+  if (!file_exists(path)) return {};
   return read_config(JsonObject::read(path, ErrorCode::kBadConfig));
 }
 

@@ -16,6 +16,7 @@ struct GenerationConfig {
   std::optional<bool> do_sample;
   std::optional<double> temperature;         // from 0 up
   std::optional<double> top_p;               // in (0, 1]
+  std::optional<double> min_p;               // from 0 to 1
   std::optional<std::int64_t> top_k;         // from 0 up; 0 keeps all tokens
   std::optional<double> repetition_penalty;  // greater than 0; 1 changes nothing
   std::optional<std::int64_t> bos_token_id;

@@ -174,6 +174,29 @@ void check(const Checkpoint& checkpoint, const std::vector<Placement>& placement
   }
 }
 
+// Tensors of a checkpoint of this config, without naming them.
+std::int64_t tensor_count(const ModelConfig& c) {
+  const std::int64_t biases = c.attention_bias ? (c.q_lora_rank ? 3 : 2) : 0;
+  const std::int64_t attention = (c.q_lora_rank ? 3 : 1) + 4 + biases;
+  const std::int64_t experts = 1 + 3 * c.n_routed_experts + (c.n_shared_experts > 0 ? 3 : 0);
+  const std::int64_t n_moe = c.n_layers - c.first_dense_layers;
+  return c.n_layers * (attention + 2) + c.first_dense_layers * 3 + n_moe * experts +
+         (c.tie_word_embeddings ? 2 : 3);
+}
+
+// A config of many more tensors is refused before each of them gets a name: such a list may take
+// gigabytes.
+void check_count(const Checkpoint& checkpoint, const ModelConfig& config) {
+  const std::int64_t wanted = tensor_count(config);
+  const auto stored = static_cast<std::int64_t>(checkpoint.size());
+  if (wanted / 2 - 1000 > stored) {
+    fail(ErrorCode::kMissingTensor,
+         "{}: holds {} tensors, but config.json asks for {}; check that both come from the same "
+         "checkpoint",
+         checkpoint.name(), stored, wanted);
+  }
+}
+
 void check_memory(const ModelConfig& config, DType dtype) {
   const std::size_t needed = weight_bytes(config, dtype);
   const std::size_t available = available_memory_bytes();
@@ -288,6 +311,7 @@ std::size_t weight_bytes(const ModelConfig& config, DType dtype) {
 ModelWeights load_weights(const std::filesystem::path& folder, const ModelConfig& config,
                           DType dtype, ops::Executor& executor, const ProgressFn& progress) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
+  check_count(checkpoint, config);
   ModelWeights weights;
   {
     const Plan dry(config, dtype, weights, [](ops::Weight&, DType, std::int64_t, std::int64_t) {});

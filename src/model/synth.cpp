@@ -1,9 +1,7 @@
 #include "model/synth.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,8 +13,8 @@
 #include "base/fail.h"
 #include "base/thread_pool.h"
 #include "io/checkpoint.h"
-#include "io/mapped_file.h"
 #include "io/quote.h"
+#include "io/text_file.h"
 #include "model/config.h"
 #include "model/synth/shard.h"
 #include "model/weights.h"
@@ -37,23 +35,6 @@ struct TextFile {
   std::string text;
 };
 
-std::string read_text(const fs::path& path) {
-  const MappedFile file(path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-void write_text(const fs::path& folder, const TextFile& file) {
-  const fs::path path = folder / file.name;
-  // Under its own name only when it is complete.
-  const fs::path temporary = path.string() + ".tmp";
-  std::ofstream stream(temporary, std::ios::binary);
-  stream << file.text;
-  stream.close();
-  if (!stream || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    fail(ErrorCode::kIo, "{}: cannot be written ({})", path.string(), std::strerror(errno));
-  }
-}
-
 std::string generation_config(const ModelConfig& config) {
   ordered_json json = {{"_from_model_config", true}};
   if (config.bos_token_id) json["bos_token_id"] = *config.bos_token_id;
@@ -72,7 +53,7 @@ std::vector<TextFile> text_files(const SynthOptions& options, const ModelConfig&
                                  {"generation_config.json", generation_config(config)}};
   if (options.tokenizer_folder) {
     for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-      files.push_back({name, read_text(*options.tokenizer_folder / name)});
+      files.push_back({name, read_text_file(*options.tokenizer_folder / name)});
     }
   }
   return files;
@@ -128,7 +109,8 @@ void require_empty(const fs::path& folder) {
 // Free bytes of the disk that the folder is on, or will be on.
 double free_disk_bytes(const fs::path& folder) {
   std::error_code error;
-  fs::path existing = fs::absolute(folder);
+  fs::path existing = fs::absolute(folder, error);
+  if (error) fail(ErrorCode::kIo, "{}: cannot be read ({})", folder.string(), error.message());
   while (!fs::exists(existing, error) && existing.has_relative_path()) {
     existing = existing.parent_path();
   }
@@ -171,7 +153,7 @@ void write_synthetic_model(const fs::path& folder, const SynthOptions& options,
 
   ThreadPool pool(options.threads);
   create_folder(folder);
-  for (const TextFile& file : texts) write_text(folder, file);
+  for (const TextFile& file : texts) write_text_file(folder / file.name, file.text);
   const std::vector<Shard> shards = split(std::move(tensors), options.max_shard_bytes);
   ShardWriter writer(config, options.seed, pool);
   std::size_t done = 0;
@@ -181,7 +163,7 @@ void write_synthetic_model(const fs::path& folder, const SynthOptions& options,
       if (progress && n_bytes > 0) progress(done, weight_bytes);
     });
   }
-  write_text(folder, {std::string(Checkpoint::kIndexFile), index_text(shards, weight_bytes)});
+  write_text_file(folder / Checkpoint::kIndexFile, index_text(shards, weight_bytes));
 }
 
 }  // namespace tessera

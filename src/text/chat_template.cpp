@@ -54,17 +54,18 @@ ChatTemplate ChatTemplate::parse(std::string source) {
 
 std::optional<ChatTemplate> ChatTemplate::load(const std::filesystem::path& model_folder) {
   const std::filesystem::path own_file = model_folder / "chat_template.jinja";
-  if (std::filesystem::exists(own_file)) {
-    return parse_file(read_text_file(own_file), own_file.string());
+  if (file_exists(own_file)) {
+    std::string source = read_text_file(own_file);
+    if (!source.empty()) return parse_file(std::move(source), own_file.string());
   }
   const std::filesystem::path config_file = model_folder / "tokenizer_config.json";
-  if (!std::filesystem::exists(config_file)) return std::nullopt;
+  if (!file_exists(config_file)) return std::nullopt;
   const auto config = nlohmann::json::parse(read_text_file(config_file), nullptr, false);
   if (!config.is_object()) {
     fail(ErrorCode::kBadJson, "{}: not a JSON object", config_file.string());
   }
   std::optional<std::string> source = source_in_config(config, config_file.string());
-  if (!source) return std::nullopt;
+  if (!source || source->empty()) return std::nullopt;
   return parse_file(std::move(*source), config_file.string());
 }
 

@@ -31,14 +31,16 @@ class ChatTemplate {
   static ChatTemplate parse(std::string source);
 
   // chat_template.jinja, or else the chat_template of tokenizer_config.json: a string, or the entry
-  // "default" of a list. None where the folder has neither. Errors name the file.
+  // "default" of a list. None where the folder has neither. An empty template
+  // counts as none. Errors name the file.
   static std::optional<ChatTemplate> load(const std::filesystem::path& model_folder);
 
   // Renders with these variables, an object. Every string inside the variables `messages`, `tools`
   // and `documents`, keys included, is marked as a user's, whatever becomes of it on the way to the
   // output; the template's own text and all other variables are not. Use ordered_json where tojson
-  // must keep the order of members. Throws Error(kBadTemplate), and Error(kInvalidArgument) where
-  // the template calls raise_exception() or the variables are no object.
+  // must keep the order of members. Throws Error(kBadTemplate), also
+  // where the template calls raise_exception(), and Error(kInvalidArgument) where the variables are
+  // no object.
   MarkedText render(const nlohmann::ordered_json& variables, const RenderLimits& limits = {}) const;
 
   // With the variables that every chat template gets; `tools` and `documents` are none. messages:

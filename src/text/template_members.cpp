@@ -210,7 +210,7 @@ Value make_namespace(const Arguments& arguments) {
 [[noreturn]] void raise_exception(const Arguments& arguments) {
   arguments.check(1, {"message"});
   // The template is sound: it is the conversation that it does not take.
-  throw Error(ErrorCode::kInvalidArgument,
+  throw Error(ErrorCode::kBadTemplate,
               fmt::format("the chat template refuses the conversation: {}",
                           to_text(arguments.positional.empty() ? *arguments.get(0, "message")
                                                                : arguments.positional[0],

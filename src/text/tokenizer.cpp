@@ -43,14 +43,14 @@ Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::load(const std::filesystem::path& model_folder) {
   const std::filesystem::path path = model_folder / "tokenizer.json";
-  if (!std::filesystem::exists(path)) {
+  if (!file_exists(path)) {
     fail(ErrorCode::kFileNotFound,
          "the model folder '{}' has no tokenizer.json; download it along with the weights",
          model_folder.string());
   }
   Tokenizer tokenizer = parse(read_text_file(path), path.string());
   const std::filesystem::path config = model_folder / "tokenizer_config.json";
-  if (std::filesystem::exists(config)) {
+  if (file_exists(config)) {
     tokenizer.read_config(read_text_file(config), config.string());
   }
   return tokenizer;

@@ -157,7 +157,6 @@ TEST(Ask, UsageErrorsExitWith2) {
   expect_failure({"ask", "--temperature=-1"}, 2, "temperature must be a number from 0 up, not -1");
   expect_failure({"ask", "--top_p", "0"}, 2, "top_p must be above 0 and at most 1, not 0");
   expect_failure({"ask", "--top_p", "nan"}, 2, "top_p must be above 0 and at most 1, not nan");
-  expect_failure({"ask", "--top_k=-1"}, 2, "top_k must be 0 (all tokens) or more, not -1");
   expect_failure({"ask", "--min_p", "2"}, 2, "min_p must be from 0 to 1, not 2");
   expect_failure({"ask", "--repetition_penalty", "0"}, 2,
                  "repetition_penalty must be a number above 0, not 0");

@@ -28,7 +28,7 @@ void redirect(const std::filesystem::path& path, int descriptor) {
 }  // namespace
 
 CommandResult run_tessera(const std::vector<std::string>& arguments,
-                          const std::vector<std::string>& environment) {
+                          const std::vector<std::string>& environment, const Streams& streams) {
   std::string folder = ::testing::TempDir() + "/tessera-command-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
   const std::filesystem::path out = std::filesystem::path(folder) / "out";
@@ -47,8 +47,9 @@ CommandResult run_tessera(const std::vector<std::string>& arguments,
       const auto equals = entry.find('=');
       ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
     }
-    redirect(out, STDOUT_FILENO);
-    redirect(err, STDERR_FILENO);
+    redirect(streams.out.empty() ? out : std::filesystem::path(streams.out), STDOUT_FILENO);
+    redirect(streams.err.empty() ? err : std::filesystem::path(streams.err), STDERR_FILENO);
+    if (streams.close_err) ::close(STDERR_FILENO);
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }

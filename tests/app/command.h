@@ -12,8 +12,16 @@ struct CommandResult {
   std::string err;
 };
 
+// Where the standard streams go instead.
+struct Streams {
+  std::string out = {};  // a path; empty: into the result
+  std::string err = {};
+  bool close_err = false;
+};
+
 // Runs the command with these arguments; environment entries "NAME=value" are added.
 CommandResult run_tessera(const std::vector<std::string>& arguments,
-                          const std::vector<std::string>& environment = {});
+                          const std::vector<std::string>& environment = {},
+                          const Streams& streams = {});
 
 }  // namespace tessera::testing

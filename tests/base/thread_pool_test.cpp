@@ -1,10 +1,13 @@
 #include "base/thread_pool.h"
 
 #include <atomic>
+#include <cstdio>
 #include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <tessera/error.h>
 
@@ -62,6 +65,25 @@ TEST(ThreadPool, RefusesAnEmptyOrAbsurdPool) {
   EXPECT_THROW(ThreadPool(0), Error);
   EXPECT_THROW(ThreadPool(ThreadPool::kMaxThreads + 1), Error);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void start_without_room_for_stacks() {
+  const rlimit limit{1 << 30, 1 << 30};
+  ::setrlimit(RLIMIT_AS, &limit);
+  try {
+    ThreadPool pool(1000);
+  } catch (const Error& error) {
+    std::fputs(error.what(), stderr);
+    ::_exit(7);
+  }
+  ::_exit(0);
+}
+
+TEST(ThreadPool, SaysHowManyThreadsTheSystemStarts) {
+  EXPECT_EXIT(start_without_room_for_stacks(), ::testing::ExitedWithCode(7),
+              "^only [0-9]+ of 1000 threads could be started \\(.*\\); use a smaller --threads$");
+}
+#endif
 
 }  // namespace
 }  // namespace tessera

@@ -209,6 +209,19 @@ TEST(DemoModel, LogitsAgreeWithGeneration) {
   }
 }
 
+TEST(DemoModel, RefusesANegativeNumberOfThreads) {
+  EXPECT_EQ(error_of([] { load(DType::kBF16, -1); }),
+            "invalid-argument: LoadOptions::threads must be 0 (the CPUs of this process) or more, "
+            "not -1");
+}
+
+TEST(DemoModel, TokensThatTheTokenizerLacksHaveNoText) {
+  const LanguageModel model = load(DType::kBF16);  // its vocabulary is padded
+  const auto last = static_cast<std::int32_t>(model.vocab_size() - 1);
+  const std::vector<std::int32_t> ids = {last, model.text_prompt("a").back(), last};
+  EXPECT_EQ(model.decode(ids), "a");
+}
+
 TEST(DemoModel, WithoutTokenizerItStillGenerates) {
   LanguageModel model = LanguageModel::load_without_tokenizer(TESSERA_DEMO_MODEL);
   const auto result = model.generate_ids({&expected()[0].prompt_ids, 1}, greedy());

@@ -324,10 +324,30 @@ TEST(Sampler, RefusesLogitsThatAreNotFinite) {
         FAIL() << "accepted " << bad;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::kNotFinite);
-        EXPECT_EQ(std::string(error.what()).find("the logit of token 1 is "), 0u) << error.what();
+        EXPECT_EQ(error.what(), std::string("the logit of token 1 is ") +
+                                    (std::isnan(bad) ? "NaN" : "infinite") +
+                                    ": the weights are damaged; check them or download them again");
       }
     }
   }
+}
+
+TEST(RequireFinite, AdvisesFp32OnlyWhereItIsNotInUse) {
+  const std::vector<float> logits = {0, 1, std::nanf("")};
+  const auto sentence = [&](DType weights) -> std::string {
+    try {
+      require_finite(logits, weights, " at position 4");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(sentence(DType::kBF16),
+            "the logit of token 2 at position 4 is NaN: the weights are damaged or overflow; try "
+            "--dtype fp32");
+  EXPECT_EQ(sentence(DType::kF32),
+            "the logit of token 2 at position 4 is NaN: the weights are damaged; check them or "
+            "download them again");
 }
 
 }  // namespace

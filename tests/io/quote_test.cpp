@@ -26,6 +26,11 @@ TEST(InQuotes, EscapesWhatIsNotUtf8) {
   EXPECT_EQ(in_quotes("\xe6z\x9d"), "\"\\xe6z\\x9d\"");
 }
 
+TEST(OnOneLine, EscapesWhatWouldBreakIt) {
+  EXPECT_EQ(on_one_line("\"权重\" \\"), "\"权重\" \\");
+  EXPECT_EQ(on_one_line("a\nb\x1b\xc2\x9bz\xff"), "a\\nb\\x1b\\xc2\\x9bz\\xff");
+}
+
 TEST(InQuotes, CutsLongNames) {
   EXPECT_EQ(in_quotes(std::string(120, 'a')), '"' + std::string(120, 'a') + '"');
   EXPECT_EQ(in_quotes(std::string(1000, 'a')), '"' + std::string(120, 'a') + "...\"");

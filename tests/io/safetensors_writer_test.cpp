@@ -132,10 +132,12 @@ TEST(SafetensorsWriter, RefusesNamesThatTheFormatCannotHold) {
 TEST(WriteSafetensors, NamesAPathThatCannotBeWritten) {
   const TemporaryFolder folder;
   EXPECT_ERROR(write_safetensors(folder / "no/a", {}), ErrorCode::kIo,
-               folder.name() + "/no/a: cannot be written (No such file or directory)");
+               folder.name() +
+                   "/no/a: cannot be written (No such file or directory); check the folder and "
+                   "the free space");
   std::filesystem::create_directory(folder / "d");
   EXPECT_ERROR(write_safetensors(folder / "d", {}), ErrorCode::kIo,
-               folder.name() + "/d: cannot be written (Is a directory)");
+               folder.name() + "/d: is a folder; name a file in it");
   EXPECT_EQ(files_in(folder), 1u);
 }
 
@@ -145,7 +147,9 @@ TEST(WriteSafetensors, NamesAFolderThatMayNotBeWritten) {
   const OrdinaryUser user;
   if (!user) GTEST_SKIP() << "this user may write everywhere";
   EXPECT_ERROR(write_safetensors(folder / "a", {}), ErrorCode::kIo,
-               folder.name() + "/a: cannot be written (Permission denied)");
+               folder.name() +
+                   "/a: cannot be written (Permission denied); check the folder and the free "
+                   "space");
 }
 
 // What write_safetensors() says about 64 KB in a child process whose room `limit` cuts; empty where
@@ -198,7 +202,9 @@ TEST(WriteSafetensors, NamesAFileSizeLimitAndCleansUp) {
     const rlimit limit{4096, 4096};
     return ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
   });
-  EXPECT_EQ(sentence, folder.name() + "/a: cannot be written (File too large)");
+  EXPECT_EQ(sentence,
+            folder.name() +
+                "/a: cannot be written (File too large); check the folder and the free space");
   EXPECT_EQ(files_in(folder), 0u);
 }
 

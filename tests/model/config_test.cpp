@@ -439,12 +439,13 @@ TEST(GenerationConfig, IsEmptyWithoutTheFile) {
 
 TEST(GenerationConfig, ReadsEveryValue) {
   const GenerationConfig config = GenerationConfig::parse(
-      R"({"do_sample": false, "temperature": 0, "top_p": 1, "top_k": 50,
+      R"({"do_sample": false, "temperature": 0, "top_p": 1, "min_p": 0.1, "top_k": 50,
           "repetition_penalty": 1.1, "eos_token_id": [3, 4]})",
       "g.json");
   EXPECT_EQ(config.do_sample, false);
   EXPECT_EQ(config.temperature, 0);
   EXPECT_EQ(config.top_k, 50);
+  EXPECT_EQ(config.min_p, 0.1);
   EXPECT_EQ(config.repetition_penalty, 1.1);
   EXPECT_EQ(config.eos_token_ids, (std::vector<std::int64_t>{3, 4}));
 }
@@ -460,6 +461,7 @@ TEST(GenerationConfig, NamesWhatIsWrong) {
   expect_bad(R"({"top_p": 0})", "\"top_p\" must be a number greater than 0 and at most 1, not 0");
   expect_bad(R"({"top_p": 1.01})",
              "\"top_p\" must be a number greater than 0 and at most 1, not 1.01");
+  expect_bad(R"({"min_p": 2})", "\"min_p\" must be a number from 0 to 1, not 2");
   expect_bad(R"({"top_k": 1.5})", "\"top_k\" must be an integer from 0 to 2147483647, not 1.5");
   expect_bad(R"({"repetition_penalty": 0})",
              "\"repetition_penalty\" must be a number greater than 0, not 0");

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/convert.h"
@@ -77,6 +78,17 @@ class LoadWeights : public ::testing::Test {
   ModelConfig config_ = ModelConfig::load(testing::reference_folder("lite"));
   testing::AlwaysParallel executor_{2};
 };
+
+TEST_F(LoadWeights, CountsBeforeItNamesTensors) {
+  config_.n_layers = 4000;
+  config_.n_routed_experts = 16000;
+  write();
+  EXPECT_ERROR(load_weights(folder_.path(), config_, DType::kF32, executor_, nullptr),
+               ErrorCode::kMissingTensor,
+               fmt::format("{}: holds {} tensors, but config.json asks for {}; check that both "
+                           "come from the same checkpoint",
+                           file(), tensors_.size(), 191'996'002));
+}
 
 TEST_F(LoadWeights, TakesTheCheckpointAsItIs) {
   const ModelWeights weights = load(DType::kBF16);
