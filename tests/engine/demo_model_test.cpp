@@ -142,7 +142,12 @@ TEST(DemoModel, EndsWithEachFinishReason) {
   EXPECT_EQ(full.token_ids.size(), 3u);
 
   // A stop string from the middle of the answer, which no token boundary respects.
-  const std::string stop = e.text.substr(e.text.size() / 2 / 3 * 3, 9);
+  const auto boundary = [&](std::size_t i) {  // of characters, at or after byte i
+    while (i < e.text.size() && (static_cast<unsigned char>(e.text[i]) & 0xc0) == 0x80) ++i;
+    return i;
+  };
+  const std::size_t begin = boundary(e.text.size() / 2);
+  const std::string stop = e.text.substr(begin, boundary(begin + 7) - begin);
   options = greedy();
   options.stop = {"never there", stop};
   const Completion stopped = run(options);
