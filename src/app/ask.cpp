@@ -246,6 +246,7 @@ void run(AskOptions& options) {
 
   const auto before = std::chrono::steady_clock::now();
   std::vector<std::vector<std::int32_t>> ids;
+  ids.reserve(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     ids.push_back(ids_of_prompt(model, options, prompts, i));
   }

@@ -46,6 +46,7 @@ std::vector<std::int32_t> end_tokens(const ModelConfig& config, const Generation
   std::vector<std::int32_t> ends;
   const auto& configured =
       generation.eos_token_ids.empty() ? config.eos_token_ids : generation.eos_token_ids;
+  ends.reserve(configured.size());
   for (std::int64_t id : configured) ends.push_back(static_cast<std::int32_t>(id));
   if (ends.empty() && tokenizer != nullptr && tokenizer->eos_id())
     ends.push_back(*tokenizer->eos_id());

@@ -16,8 +16,8 @@
 #include "ops/registry.h"
 #include "ops/verify/draw.h"
 #include "ops/verify/verify.h"
-#include "tests/ops/support.h"
 #include "tests/compare.h"
+#include "tests/ops/support.h"
 
 namespace tessera::ops {
 namespace {
