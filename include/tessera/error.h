@@ -24,6 +24,7 @@ enum class ErrorCode {
   kOutOfMemory,      // the budget was computed and does not fit; nothing was allocated
   kContextOverflow,  // more tokens than the context holds
   kNotFinite,        // a computation gave NaN or infinity
+  kCompiler,         // the run-time compiler is missing or failed
 };
 
 // A stable name such as "missing-tensor".

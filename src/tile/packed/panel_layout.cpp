@@ -1,0 +1,33 @@
+#include "tile/packed/panel_layout.h"
+
+namespace tessera::tile::cpu {
+
+std::string_view to_string(PanelLayout layout) {
+  switch (layout) {
+    case PanelLayout::kF32:
+      return "f32";
+    case PanelLayout::kBF16:
+      return "bf16";
+    case PanelLayout::kF16:
+      return "f16";
+  }
+  return "unknown";
+}
+
+PanelLayout panel_layout(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return PanelLayout::kBF16;
+    case DType::kF16:
+      return PanelLayout::kF16;
+    case DType::kF32:
+      break;
+  }
+  return PanelLayout::kF32;
+}
+
+std::size_t element_bytes(PanelLayout layout) { return layout == PanelLayout::kF32 ? 4 : 2; }
+
+int k_interleave(PanelLayout layout) { return layout == PanelLayout::kBF16 ? 2 : 1; }
+
+}  // namespace tessera::tile::cpu
