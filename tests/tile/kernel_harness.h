@@ -15,6 +15,8 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 
+#include <tessera/error.h>
+
 #include "base/buffer.h"
 #include "tile/cpu/code_generator.h"
 #include "tile/cpu/target.h"
