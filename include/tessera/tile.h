@@ -34,8 +34,8 @@
 
 #include <tessera/tile_element.h>
 
-namespace tessera::ops {
-class Executor;
+namespace tessera {
+class ThreadPool;
 }
 
 namespace tessera::tile {
@@ -261,8 +261,8 @@ Argument packed_argument(const void* panels, Element element, std::int64_t n, st
 
 using Body = std::function<void(const std::vector<Tensor>&)>;
 
-// A kernel and the code made for it so far. Copies share both. Calls from several threads are safe as
-// long as each has an executor of its own.
+// A kernel and the code made for it so far. Copies share both. Calls from several threads are safe as long
+// as each has a thread pool of its own.
 class Kernel {
  public:
   Kernel() = default;
@@ -271,9 +271,15 @@ class Kernel {
   const std::string& name() const;
   // Checks the arguments against the signature, compiles or loads what their shape class needs, runs.
   // After the first call of a class nothing is allocated.
-  void operator()(ops::Executor& executor, std::span<const Argument> arguments) const;
-  void operator()(ops::Executor& executor, std::initializer_list<Argument> arguments) const {
-    (*this)(executor, std::span<const Argument>(arguments.begin(), arguments.size()));
+  void run(ThreadPool& pool, std::span<const Argument> arguments) const;
+  // The same on an executor: whatever has a pool().
+  template <typename Executor>
+  void operator()(Executor& executor, std::initializer_list<Argument> arguments) const {
+    run(executor.pool(), std::span<const Argument>(arguments.begin(), arguments.size()));
+  }
+  template <typename Executor>
+  void operator()(Executor& executor, std::span<const Argument> arguments) const {
+    run(executor.pool(), arguments);
   }
   // Compiles or loads without running: only dims and element types of the arguments matter.
   void prepare(std::span<const Argument> arguments) const;

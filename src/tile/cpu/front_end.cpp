@@ -8,12 +8,14 @@
 
 #include "base/fail.h"
 #include "tile/cpu/code_generator.h"
+#include "tile/cpu/lower_kernel.h"
 
 namespace tessera::tile::cpu {
 
 std::span<const FrontEnd> front_ends() {
   static constexpr std::array kFrontEnds{
       FrontEnd{"llvm", lower_llvm_text},
+      FrontEnd{"tile", lower_tile_text},
   };
   return kFrontEnds;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace tessera::tile::ir {
 
 namespace {
@@ -21,17 +23,17 @@ std::string print_atom(const Atom& atom) {
     case Atom::Kind::kName:
       return atom.name;
     case Atom::Kind::kElement:
-      return atom.name + "[" + joined(atom.args) + "]";
+      return fmt::format("{}[{}]", atom.name, joined(atom.args));
     case Atom::Kind::kProduct:
-      return "mul(" + joined(atom.args) + ")";
+      return fmt::format("mul({})", joined(atom.args));
     case Atom::Kind::kDiv:
-      return "div(" + joined(atom.args) + ")";
+      return fmt::format("div({})", joined(atom.args));
     case Atom::Kind::kMod:
-      return "mod(" + joined(atom.args) + ")";
+      return fmt::format("mod({})", joined(atom.args));
     case Atom::Kind::kMin:
-      return "min(" + joined(atom.args) + ")";
+      return fmt::format("min({})", joined(atom.args));
     case Atom::Kind::kMax:
-      return "max(" + joined(atom.args) + ")";
+      return fmt::format("max({})", joined(atom.args));
   }
   return "?";
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace tessera::tile::ir {
 
 namespace {
@@ -48,7 +50,7 @@ constexpr KindInfo kKinds[] = {
     {Kind::kAccumulateMax, "accumulate_max", 1, false, true, true, "", 0, 0},
     {Kind::kAcc, "acc", 0, true, false, true, "", 0, 0},
     {Kind::kNest, "nest", 0, false, false, false, "", -1, 1},
-    {Kind::kContract, "contract", 0, false, false, false, "", -1, 2},
+    {Kind::kContract, "contract", 0, false, false, true, "columns", -1, 2},
     {Kind::kPhase, "phase", 0, false, false, false, "", 0, 1},
     {Kind::kTasks, "tasks", 0, false, false, false, "chunk", -1, 1},
 };
@@ -151,6 +153,8 @@ void add_ranges(const std::vector<Var>& vars, Ranges& ranges) {
     ranges[var.name] = range;
   }
 }
+
+std::string axis_name(std::size_t d) { return fmt::format("@{}", d); }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return shape_text(std::vector<IndexExpr>(shape.begin(), shape.end()));

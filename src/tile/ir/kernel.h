@@ -122,7 +122,7 @@ enum class Kind : std::uint8_t {
   kAccumulateMax,
   kAcc,  // the sum of a contract at [row, column]
   kNest,
-  kContract,  // blocks: operands, sinks
+  kContract,  // blocks: operands, sinks; once shared out: [first column] and how many
   kPhase,
   kTasks,
 };
@@ -189,6 +189,9 @@ std::string_view to_string(MemoryKind kind);
 
 // Ranges of the symbols and of the variables in scope, for simplify().
 void add_ranges(const std::vector<Var>& vars, Ranges& ranges);
+
+// The name of dim d of the stored tile, in the index of a scatter.
+std::string axis_name(std::size_t d);
 
 std::string shape_text(const std::vector<std::int64_t>& shape);
 std::string shape_text(const std::vector<IndexExpr>& shape);

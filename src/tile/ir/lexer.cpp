@@ -17,7 +17,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 void Lexer::fail(std::string_view expected) const {
   const std::string found =
-      token_.kind == Token::Kind::kEnd ? "the end" : "\"" + std::string(token_.text.substr(0, 40)) + "\"";
+      token_.kind == Token::Kind::kEnd ? "the end" : fmt::format("\"{}\"", token_.text.substr(0, 40));
   fail_at(code::kBadIrText, {}, "line {} of the kernel's text: expected {}, found {}", token_.line,
           expected, found);
 }
@@ -35,7 +35,7 @@ bool Lexer::accept(std::string_view wanted) {
 }
 
 void Lexer::expect(std::string_view wanted) {
-  if (!accept(wanted)) fail("\"" + std::string(wanted) + "\"");
+  if (!accept(wanted)) fail(fmt::format("\"{}\"", wanted));
 }
 
 std::string Lexer::expect_name(std::string_view what) {

@@ -282,7 +282,8 @@ class Parser {
       lexer_.fail("another number of operands");
     }
     if (kind->memory) op.memory = lexer_.expect_name("a tensor");
-    if (kind->index) op.index = indices();
+    const bool optional = op.kind == Kind::kContract;  // has columns once they are shared out
+    if (kind->index && (!optional || lexer_.at("["))) op.index = indices();
     if (op.kind == Kind::kConst) op.number = number();
     if (kind->vars != 0) op.vars = vars();
     if (kind->vars == 1 && op.vars.size() != 1) lexer_.fail("exactly one variable");

@@ -37,12 +37,13 @@ std::string head(const Op& op) {
     text += fmt::format("{}%{}", separator, operand);
     separator = ", ";
   }
-  if (kind.memory || kind.index) text += separator + op.memory;
-  if (kind.index) text += shape_text(op.index);
-  if (op.kind == Kind::kConst) text += " " + number_text(op.number);
-  if (kind.vars != 0) text += " " + vars_text(op.vars);
+  const bool has_index = kind.index && (op.kind != Kind::kContract || !op.index.empty());
+  if (kind.memory || has_index) text += fmt::format("{}{}", separator, op.memory);
+  if (has_index) text += shape_text(op.index);
+  if (op.kind == Kind::kConst) text += fmt::format(" {}", number_text(op.number));
+  if (kind.vars != 0) text += fmt::format(" {}", vars_text(op.vars));
   if (!op.ints.empty()) text += fmt::format(" {} {}", kind.ints, shape_text(op.ints));
-  if (op.result >= 0) text += " : " + print(op.type);
+  if (op.result >= 0) text += fmt::format(" : {}", print(op.type));
   return text;
 }
 
@@ -60,7 +61,7 @@ class Printer {
       text_ += fmt::format("  {} {}: {}{}{}", to_string(memory.kind), memory.name,
                            to_string(memory.element), memory.panels ? " panels" : "",
                            shape_text(memory.dims));
-      if (memory.placed) text_ += " at " + memory.offset.to_string();
+      if (memory.placed) text_ += fmt::format(" at {}", memory.offset.to_string());
       location(memory.location);
       text_ += "\n";
     }
@@ -102,7 +103,7 @@ class Printer {
 std::string print(const Type& type) {
   std::string text(to_string(type.element));
   if (!type.shape.empty()) text += shape_text(type.shape);
-  if (!type.fully_valid()) text += " valid " + shape_text(type.valid);
+  if (!type.fully_valid()) text += fmt::format(" valid {}", shape_text(type.valid));
   return text;
 }
 

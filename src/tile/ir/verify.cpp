@@ -62,7 +62,7 @@ class Verifier {
     index.visit_atoms([&](const Atom& atom) {
       if (atom.kind == Atom::Kind::kName) {
         bool known = names_.contains(atom.name);
-        for (std::size_t d = 0; d < axes; ++d) known = known || atom.name == "@" + std::to_string(d);
+        for (std::size_t d = 0; d < axes; ++d) known = known || atom.name == axis_name(d);
         check(known, "unknown name {} in {}", atom.name, index.to_string());
       } else if (atom.kind == Atom::Kind::kElement) {
         const Memory* memory = kernel_.find_memory(atom.name);

@@ -156,7 +156,7 @@ class Folder {
       store.memory = op.memory;
       store.location = op.location;
       std::map<std::string, IndexExpr> values;
-      for (std::size_t d = 0; d < axes.size(); ++d) values["@" + std::to_string(d)] = axes[d];
+      for (std::size_t d = 0; d < axes.size(); ++d) values[ir::axis_name(d)] = axes[d];
       for (std::size_t d = 0; d < op.index.size(); ++d) {
         IndexExpr at = op.kind == Kind::kScatter
                            ? op.index[d].substitute(values)
@@ -170,7 +170,7 @@ class Folder {
   std::string new_temp(const Op& op, Element element) {
     ir::Memory memory;
     memory.kind = ir::MemoryKind::kTemp;
-    memory.name = fresh_name(kernel_, "t" + std::to_string(op.result));
+    memory.name = fresh_name(kernel_, fmt::format("t{}", op.result));
     memory.element = element;
     memory.dims.assign(op.type.shape.begin(), op.type.shape.end());
     kernel_.memories.push_back(memory);
@@ -221,7 +221,20 @@ class Folder {
     tiles_.memory[op.result] = temp;
   }
 
-  // The load that a matmul operand is, at [row, column]; computed operands are stored first.
+  // A load whose last index is the summed variable and whose others are linear in the row.
+  static bool is_row_major(const Op& op, const std::vector<ir::Var>& vars) {
+    const std::string& row = vars[0].name;
+    const std::string& k = vars[2].name;
+    if (op.kind != Kind::kLoad || op.index.empty()) return false;
+    const std::string* last = op.index.back().as_name();
+    if (last == nullptr || *last != k) return false;
+    for (std::size_t d = 0; d + 1 < op.index.size(); ++d) {
+      if (op.index[d].uses(k) || op.index[d].uses_inside_atom(row)) return false;
+    }
+    return true;
+  }
+
+  // The load that a matmul operand is, at [row, column]; other operands are stored first.
   Op operand_load(int tile, const Exprs& at, const std::vector<ir::Var>& vars) {
     const Op& defined = tiles_.defined.at(tile);
     if (defined.kind == Kind::kWeight) {
@@ -238,7 +251,7 @@ class Folder {
       PointBuilder builder(tiles_, ranges_, vars, next_value_);
       try {
         builder.value_at(tile, at);
-        if (builder.ops().size() == 1 && builder.ops()[0].kind == Kind::kLoad) return builder.ops()[0];
+        if (builder.ops().size() == 1 && is_row_major(builder.ops()[0], vars)) return builder.ops()[0];
       } catch (const SplitVar&) {
       } catch (const CutVar&) {
       } catch (const NeedsMemory&) {

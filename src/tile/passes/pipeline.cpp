@@ -27,13 +27,13 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
-std::span<const Pass> passes() { return kPasses; }
+std::span<const Pass> pass_list() { return kPasses; }
 
 void run_passes(ir::Kernel& kernel) {
   ir::verify(kernel, "before the passes");
   for (const Pass& pass : kPasses) {
     pass.run(kernel);
-    ir::verify(kernel, "after " + std::string(pass.name));
+    ir::verify(kernel, fmt::format("after {}", pass.name));
   }
 }
 
@@ -42,11 +42,11 @@ std::string text_after(ir::Kernel kernel, std::string_view stage) {
   if (stage == "trace") return print(kernel);
   for (const Pass& pass : kPasses) {
     pass.run(kernel);
-    ir::verify(kernel, "after " + std::string(pass.name));
+    ir::verify(kernel, fmt::format("after {}", pass.name));
     if (pass.name == stage) return print(kernel);
   }
   std::string names = "trace";
-  for (const Pass& pass : kPasses) names += ", " + std::string(pass.name);
+  for (const Pass& pass : kPasses) names += fmt::format(", {}", pass.name);
   fail_at(code::kUnknownOption, {}, "no stage \"{}\": it must be one of {}, llvm, asm", stage, names);
 }
 

@@ -16,7 +16,7 @@ struct Pass {
   void (*run)(ir::Kernel&);
 };
 
-std::span<const Pass> passes();
+std::span<const Pass> pass_list();
 
 // Runs them all, with the verifier after each.
 void run_passes(ir::Kernel& kernel);

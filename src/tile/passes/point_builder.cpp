@@ -64,7 +64,6 @@ int PointBuilder::compute(const ir::Op& op, const std::vector<IndexExpr>& index)
       return value_at(op.operands[0], inner);
     case Kind::kConcat:
       return concat_at(op, index);
-    case Kind::kExpand:
     default:
       break;
   }

@@ -43,7 +43,7 @@ class PointBuilder {
   int add(ir::Op op);
   // op without a result.
   void finish(ir::Op op) { ops_.push_back(std::move(op)); }
-  int load(const std::string& memory, ir::Element element, std::vector<ir::IndexExpr> index,
+  int load(const std::string& memory, Element element, std::vector<ir::IndexExpr> index,
            const Location& location);
   const ir::Ranges& ranges() const { return ranges_; }
   ir::Block take() { return std::move(ops_); }

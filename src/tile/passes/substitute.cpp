@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include <fmt/format.h>
+
 namespace tessera::tile::passes {
 
 void rewrite_indices(ir::Op& op, const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite) {
@@ -45,7 +47,7 @@ std::string fresh_name(const ir::Kernel& kernel, const std::string& stem) {
     for (const ir::Var& var : op.vars) taken.insert(var.name);
   });
   std::string name = stem;
-  for (int n = 1; taken.contains(name); ++n) name = stem + "_" + std::to_string(n);
+  for (int n = 1; taken.contains(name); ++n) name = fmt::format("{}_{}", stem, n);
   return name;
 }
 

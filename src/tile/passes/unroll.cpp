@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "tile/passes/substitute.h"
 
 namespace tessera::tile::passes {
@@ -39,7 +41,7 @@ class Unroller {
       ir::Op loop;
       loop.kind = ir::Kind::kLoop;
       loop.location = op.location;
-      const std::string name = row + "_by" + std::to_string(factor);
+      const std::string name = fmt::format("{}_by{}", row, factor);
       loop.vars.push_back({name, pieces});
       loop.blocks.push_back(std::move(op.blocks[i]));
       substitute(loop.blocks[0], {{row, begin + IndexExpr::name(name) * factor}});

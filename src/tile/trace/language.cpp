@@ -24,7 +24,7 @@ Index operator%(const Index& a, const Index& b) {
 }
 Index min(const Index& a, const Index& b) { return Index(IndexExpr::min(a.expression(), b.expression())); }
 Index max(const Index& a, const Index& b) { return Index(IndexExpr::max(a.expression(), b.expression())); }
-Index axis(int d) { return Index(IndexExpr::name("@" + std::to_string(d))); }
+Index axis(int d) { return Index(IndexExpr::name(ir::axis_name(static_cast<std::size_t>(d)))); }
 
 namespace {
 
@@ -109,7 +109,7 @@ Tile view(const Tensor& x, Indices shape, Indices offsets, Access access, Where 
   ir::Op op = make(Kind::kView, where);
   op.memory = tracer.memory(x, op.location).name;
   op.index = expressions(offsets);
-  op.type = ir::Type::full(x.element(), tracer.fixed_shape(shape, "view of " + x.name(), op.location));
+  op.type = ir::Type::full(x.element(), tracer.fixed_shape(shape, fmt::format("view of {}", x.name()), op.location));
   if (!access.valid.empty()) op.type.valid = expressions(access.valid);
   op.ints = std::move(access.step);
   return tracer.view(std::move(op));

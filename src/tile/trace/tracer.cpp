@@ -106,7 +106,7 @@ ir::Op& Tracer::push(ir::Op op) {
 void Tracer::check_size(const ir::Op& op) const {
   if (op.type.elements() > kMaxTileElements && op.kind != Kind::kWeight) {
     fail_at(code::kTileTooLarge, op.location, "{}: a tile of {} has {} elements, more than {}; loop over it",
-            to_string(op.kind), shape_text(op.type.shape), op.type.elements(), kMaxTileElements);
+            to_string(op.kind), ir::shape_text(op.type.shape), op.type.elements(), kMaxTileElements);
   }
 }
 
@@ -236,7 +236,7 @@ void Tracer::store(ir::Op op) {
     // The axes are variables of their own, up to the tile's valid extents.
     const std::size_t open = loops_.open.size();
     for (std::size_t d = 0; d < type.valid.size(); ++d) {
-      loops_.open.push_back({"@" + std::to_string(d), type.valid[d], 1});
+      loops_.open.push_back({ir::axis_name(d), type.valid[d], 1});
     }
     check_bounds(op, memory, op.index, std::vector<IndexExpr>(rank, 1));
     loops_.open.resize(open);

@@ -18,8 +18,8 @@ std::string text(const Box& box) {
   std::string result = box.memory + "[";
   for (const Span& span : box.spans) {
     if (result.back() != '[') result += ", ";
-    result += span.low.to_string() + " .. " + (span.end() - 1).to_string();
-    if (span.step != 1) result += " step " + std::to_string(span.step);
+    result += fmt::format("{} .. {}", span.low.to_string(), (span.end() - 1).to_string());
+    if (span.step != 1) result += fmt::format(" step {}", span.step);
   }
   return result + "]";
 }
@@ -90,7 +90,7 @@ void Written::store(Box box, const ir::Op& op, const ir::Memory& memory) {
 
 void Written::scatter(const ir::Op& op, const ir::Memory& memory, const std::vector<IndexExpr>& extents) {
   std::vector<LoopVar> vars = loops_.open;
-  for (std::size_t d = 0; d < extents.size(); ++d) vars.push_back({"@" + std::to_string(d), extents[d], 1});
+  for (std::size_t d = 0; d < extents.size(); ++d) vars.push_back({ir::axis_name(d), extents[d], 1});
   std::set<std::string> found;
   for (std::size_t i = 0; i < op.index.size(); ++i) {
     distinct(op.index[i], 1, vars, loops_.symbols, found);
@@ -197,7 +197,7 @@ void Written::read(const Box& box, const ir::Op& op, const ir::Memory& memory) c
     if (written.memory == box.memory) known += (known.empty() ? "" : ", ") + text(written);
   }
   fail_at(code::kUnwrittenRead, op.location, "view {}: {}{} is not known to be written there{}", text(box),
-          memory.name, shape_text(memory.dims), known.empty() ? "" : " (written: " + known + ")");
+          memory.name, shape_text(memory.dims), known.empty() ? "" : fmt::format(" (written: {})", known));
 }
 
 void Written::close_loop(const LoopVar& loop, std::size_t first, int branches) {
