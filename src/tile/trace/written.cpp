@@ -111,12 +111,16 @@ void Written::scatter(const ir::Op& op, const ir::Memory& memory, const std::vec
             "assemble_at {}{}: cannot show that different {} store different elements of {}{}", memory.name,
             shape_text(op.index), var.name, memory.name, shape_text(memory.dims));
   }
-  if (any(memory.name)) {
+  for (const Box& other : stores_) {
+    // The same index in another factor's body: other rows, and different rows are different elements.
+    if (other.memory != memory.name) continue;
+    if (other.scatter == ir::shape_text(op.index) && other_factor(other)) continue;
     fail_at(code::kOverlappingStores, op.location,
-            "assemble_at {}{}: {} was stored to before, and the two cannot be shown to be apart", memory.name,
-            shape_text(op.index), memory.name);
+            "assemble_at {}{}: {} was stored to at {}, and the two cannot be shown to be apart", memory.name,
+            shape_text(op.index), memory.name, to_string(other.location));
   }
   Box box;
+  box.scatter = ir::shape_text(op.index);
   box.memory = memory.name;
   box.loops = loops_.open;
   box.branches = branches_;
@@ -124,6 +128,13 @@ void Written::scatter(const ir::Op& op, const ir::Memory& memory, const std::vec
   // One box for all of it: later stores cannot be shown to lie outside.
   for (const IndexExpr& dim : memory.dims) box.spans.push_back({0, dim, 1});
   stores_.push_back(std::move(box));
+}
+
+bool Written::other_factor(const Box& other) const {
+  for (std::size_t i = 0; i < std::min(branches_.size(), other.branches.size()); ++i) {
+    if (branches_[i].first == other.branches[i].first && branches_[i].second != other.branches[i].second) return true;
+  }
+  return false;
 }
 
 void Written::refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory& memory) const {
@@ -139,11 +150,7 @@ void Written::refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory
   for (const Box& other : stores_) {
     if (other.memory != box.memory) continue;
     // Different factors of one unrolled loop work on different ranges of its variable.
-    bool other_rows = false;
-    for (std::size_t i = 0; i < std::min(box.branches.size(), other.branches.size()); ++i) {
-      other_rows = other_rows || (box.branches[i].first == other.branches[i].first &&
-                                  box.branches[i].second != other.branches[i].second);
-    }
+    const bool other_rows = other_factor(other);
     bool apart = false;
     for (std::size_t d = 0; !apart && d < box.spans.size(); ++d) {
       const Span& a = box.spans[d];

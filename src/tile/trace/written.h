@@ -28,6 +28,7 @@ struct Box {
   std::vector<LoopVar> loops;           // open where it was stored
   std::vector<std::pair<int, int>> branches;  // the unrolled loops it is in: (loop, which factor)
   Location location;
+  std::string scatter;  // the index, where it was scattered
 };
 
 class Written {
@@ -53,6 +54,7 @@ class Written {
 
  private:
   void refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory& memory) const;
+  bool other_factor(const Box& other) const;
   void join_neighbours();
 
   const LoopBounds& loops_;
