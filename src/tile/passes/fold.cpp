@@ -251,7 +251,14 @@ class Folder {
       PointBuilder builder(tiles_, ranges_, vars, next_value_);
       try {
         builder.value_at(tile, at);
-        if (builder.ops().size() == 1 && is_row_major(builder.ops()[0], vars)) return builder.ops()[0];
+        if (builder.ops().size() == 1 && builder.ops()[0].kind == Kind::kLoad) {
+          Op load = builder.ops()[0];
+          // A sum over one element: its index was simplified away, but lowering looks for it.
+          if (vars[2].extent == IndexExpr(1) && !load.index.empty() && load.index.back().is_zero()) {
+            load.index.back() = IndexExpr::name(vars[2].name);
+          }
+          if (is_row_major(load, vars)) return load;
+        }
       } catch (const SplitVar&) {
       } catch (const CutVar&) {
       } catch (const NeedsMemory&) {

@@ -38,18 +38,35 @@ bool LoopBounds::never_negative(const IndexExpr& value, int depth) const {
   const ir::Range range = range_of(smallest, ranges);
   if (range.low && *range.low >= 0) return true;
   if (depth == kMaxDepth) return false;
-  // Minima that are subtracted and maxima that are added may be replaced by either side; a quotient or a
-  // remainder that is subtracted by its largest value.
-  for (const IndexExpr::Term& term : smallest.terms()) {
+  // Minima that are subtracted and maxima that are added may be replaced by either side; of the others both
+  // sides must do; a quotient or a remainder that is subtracted is replaced by its largest value.
+  // Before the loop variables are replaced by their ends, so that t - 8*i and min(8, t - 8*i) cancel.
+  for (const IndexExpr::Term& term : value.terms()) {
     const Atom& atom = *term.atom;
-    const IndexExpr rest = smallest - (atom.kind == Atom::Kind::kElement
+    const IndexExpr rest = value - (atom.kind == Atom::Kind::kElement
                                            ? IndexExpr::element(atom.name, atom.args)
                                            : single(atom)) *
                                           term.coefficient;
     const bool subtracted = term.coefficient < 0;
     if ((atom.kind == Atom::Kind::kMin && subtracted) || (atom.kind == Atom::Kind::kMax && !subtracted)) {
-      return never_negative(rest + atom.args[0] * term.coefficient, depth + 1) ||
-             never_negative(rest + atom.args[1] * term.coefficient, depth + 1);
+      if (never_negative(rest + atom.args[0] * term.coefficient, depth + 1) ||
+          never_negative(rest + atom.args[1] * term.coefficient, depth + 1)) {
+        return true;
+      }
+      break;
+    }
+    if (atom.kind == Atom::Kind::kMin || atom.kind == Atom::Kind::kMax) {
+      if (never_negative(rest + atom.args[0] * term.coefficient, depth + 1) &&
+          never_negative(rest + atom.args[1] * term.coefficient, depth + 1)) {
+        return true;
+      }
+      break;
+    }
+    if (atom.kind == Atom::Kind::kDiv && subtracted && atom.args[1].is_constant() &&
+        term.coefficient % atom.args[1].constant() == 0) {
+      // d * (a / d) <= a.
+      const IndexExpr most = atom.args[0] * (term.coefficient / atom.args[1].constant());
+      if (never_negative(rest + most, depth + 1)) return true;
     }
     if (atom.kind == Atom::Kind::kMod && subtracted) {
       if (never_negative(rest + (atom.args[1] - 1) * term.coefficient, depth + 1)) return true;
@@ -69,7 +86,7 @@ bool LoopBounds::never_negative(const IndexExpr& value, int depth) const {
       }
     }
   }
-  return false;
+  return !(smallest == value) && never_negative(smallest, depth + 1);
 }
 
 }  // namespace tessera::tile
