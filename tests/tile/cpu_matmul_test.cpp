@@ -181,7 +181,7 @@ TEST_P(Matmul, EqualsTheReferenceAtEveryTail) {
 
 // A row's bits do not depend on the rows beside it, on the block, on packing or on a cut of k.
 TEST_P(Matmul, ARowsBitsDependOnTheRowAlone) {
-  constexpr int kRows = 64;
+  constexpr int kRows = 192;
   constexpr std::int64_t kN = 96;
   constexpr std::int64_t kK = 301;
   for (DType dtype : kDTypes) {

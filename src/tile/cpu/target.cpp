@@ -3,6 +3,7 @@
 #include <mutex>
 #include <optional>
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -94,12 +95,23 @@ Target name_target(std::string_view cpu_name) {
   return target;
 }
 
+// Instructions for operating systems and special uses, which the code generator never chooses by itself.
+// A CPU without them runs the code all the same.
+bool is_never_generated(llvm::StringRef feature) {
+  static constexpr const char* kNames[] = {
+      "cldemote", "clflushopt", "clwb",   "clzero",   "enqcmd",    "fsgsbase", "hreset",  "invpcid",
+      "kl",       "lwp",        "mwaitx", "pconfig",  "pku",       "ptwrite",  "rdpid",   "rdpru",
+      "rdrnd",    "rdseed",     "rtm",    "serialize", "sgx",      "shstk",    "tsxldtrk", "uintr",
+      "usermsr",  "waitpkg",    "wbnoinvd", "widekl", "xsave",     "xsavec",   "xsaveopt", "xsaves"};
+  return feature.starts_with("amx-") || llvm::is_contained(kNames, feature);
+}
+
 std::string why_not_here(const Target& target, const llvm::MCSubtargetInfo& info) {
   if (target.triple != kHostTriple) {
     return fmt::format("code for {} ({}) cannot run on this machine", target.cpu, target.triple);
   }
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
-    if (feature.second) continue;
+    if (feature.second || is_never_generated(feature.first())) continue;
     const std::string name = feature.first().str();
     if (info.checkFeatures("+" + name)) {
       return fmt::format("code for {} cannot run on this machine: its CPU lacks {}", target.cpu,
