@@ -162,8 +162,8 @@ int panels_per_block(const Kernel& kernel, const Product& product) {
 
 TEST_P(Matmul, EqualsTheReferenceAtEveryTail) {
   for (DType dtype : kDTypes) {
-    for (int rows : {1, 2, 3, 8, 13, 14}) {
-      for (std::int64_t k : {1, 2, 3, 7, 16, 33, 64}) {
+    for (int rows : {1, 2, 8, 14}) {
+      for (std::int64_t k : {1, 2, 7, 33}) {
         for (const bool pack_rows : {false, true}) {
           const Product product{panel_layout(dtype), rows, k, pack_rows};
           const Kernel kernel = product_kernel(GetParam(), product);
