@@ -1,5 +1,5 @@
-// What the machine can do at most, measured with emitted code: reading memory, and the dot product (or
-// fma) that the matmul of a layout uses.
+// What the machine can do at most, measured with emitted code: reading memory, and the dot product
+// (or fma) that the matmul of a layout uses.
 #pragma once
 
 #include <cstddef>

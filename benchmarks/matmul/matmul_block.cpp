@@ -1,10 +1,11 @@
-// The emitted matmul against what the machine can do: the share of the memory-read limit for few rows,
-// of the dot-product peak for many.
+// The emitted matmul against what the machine can do: the share of the memory-read limit for few
+// rows, of the dot-product peak for many.
 //
-// Each iteration runs the limits and the product one after the other, so that load from elsewhere meets
-// all of them, and the product reads weights that are no longer in any cache. Reported are the fastest
-// runs: on a shared machine the others measure the neighbours. The share of the read limit compares
-// elapsed times, that of the peak CPU times, since long runs always lose some time slices.
+// Each iteration runs the limits and the product one after the other, so that load from elsewhere
+// meets all of them, and the product reads weights that are no longer in any cache. Reported are
+// the fastest runs: on a shared machine the others measure the neighbours. The share of the read
+// limit compares elapsed times, that of the peak CPU times, since long runs always lose some time
+// slices.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +34,9 @@ struct Shape {
 };
 constexpr Shape kKvB{512, 4096};
 constexpr Shape kQProj{2048, 3072};
+constexpr Shape kExpertUp{2048, 2816};
+constexpr Shape kExpertDown{1408, 2048};
+constexpr Shape kDenseDown{10944, 2048};
 
 // out[rows][n] (bf16) = activations[rows][k] (bf16) * weight: packing of rows, then panels.
 class Product {
@@ -50,26 +54,27 @@ class Product {
     to_ = activation_element(target, PanelLayout::kBF16);
     pack_rows_ = rows > 1 || to_ != Element::kBF16;
     packed_rows_ = Buffer(static_cast<std::size_t>(rows * shape.k * element_bytes(to_)));
-    pack_ = emit_function(target, 2, 2, [&](VectorBuilder& b, llvm::Function& f) { emit_pack(b, f); });
-    run_ = emit_function(target, 3, 2, [&](VectorBuilder& b, llvm::Function& f) {
-      emit_panels(b, f, block);
-    });
+    pack_ =
+        emit_function(target, 2, 2, [&](VectorBuilder& b, llvm::Function& f) { emit_pack(b, f); });
+    run_ = emit_function(target, 3, 2,
+                         [&](VectorBuilder& b, llvm::Function& f) { emit_panels(b, f, block); });
   }
 
   // The part of worker `index` of `count`, in two regions.
   void pack(const std::byte* activations, int index, int count) {
     if (!pack_rows_) return;
     const auto blocks = static_cast<std::int64_t>(cuts_.size());
-    pack_->function<void(const std::byte*, std::byte*, std::int64_t, std::int64_t)>("run")(activations, packed_rows_.data(),
-                                                   blocks * index / count,
-                                                   blocks * (index + 1) / count);
+    pack_->function<void(const std::byte*, std::byte*, std::int64_t, std::int64_t)>("run")(
+        activations, packed_rows_.data(), blocks * index / count, blocks * (index + 1) / count);
   }
   void multiply(const std::byte* activations, const std::byte* weight, std::byte* out, int index,
                 int count) {
     // Whole pairs of panels, since a block may span two.
     const std::int64_t pairs = (shape_.panels() + 1) / 2;
     const std::byte* rows = pack_rows_ ? packed_rows_.data() : activations;
-    run_->function<void(const std::byte*, const std::byte*, std::byte*, std::int64_t, std::int64_t)>("run")(rows, weight, out, 2 * (pairs * index / count), 2 * (pairs * (index + 1) / count));
+    run_->function<void(const std::byte*, const std::byte*, std::byte*, std::int64_t,
+                        std::int64_t)>("run")(rows, weight, out, 2 * (pairs * index / count),
+                                              2 * (pairs * (index + 1) / count));
   }
 
  private:
@@ -91,13 +96,13 @@ class Product {
         return ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, ir.getInt64(first + count));
       };
       emit_loop(ir, limit(f.getArg(2)), limit(f.getArg(3)), 1, [&](llvm::Value* block) {
-        llvm::Value* row = ir.CreateAdd(
-            ir.CreateMul(ir.CreateSub(block, ir.getInt64(first)), ir.getInt64(rows)),
-            ir.getInt64(first_row));
-        emit_pack_rows(b, rows, 2, ir.getInt64(shape_.k), Element::kBF16,
-                       b.at(f.getArg(0), ir.CreateMul(row, ir.getInt64(row_bytes))),
-                       ir.getInt64(row_bytes), to_,
-                       b.at(f.getArg(1), ir.CreateMul(row, ir.getInt64(shape_.k * element_bytes(to_)))));
+        llvm::Value* row =
+            ir.CreateAdd(ir.CreateMul(ir.CreateSub(block, ir.getInt64(first)), ir.getInt64(rows)),
+                         ir.getInt64(first_row));
+        emit_pack_rows(
+            b, rows, 2, ir.getInt64(shape_.k), Element::kBF16,
+            b.at(f.getArg(0), ir.CreateMul(row, ir.getInt64(row_bytes))), ir.getInt64(row_bytes),
+            to_, b.at(f.getArg(1), ir.CreateMul(row, ir.getInt64(shape_.k * element_bytes(to_)))));
       });
     });
   }
@@ -120,13 +125,14 @@ class Product {
           for (int first = 0; first < step; first += columns) {
             MatmulEmitter emitter(b, block);
             emitter.finish(
-                emitter.multiply(operand, {weights, ir.getInt64(panel_bytes), first}, ir.getInt64(0),
-                                 ir.getInt64(shape_.k), emitter.zeros()),
+                emitter.multiply(operand, {weights, ir.getInt64(panel_bytes), first},
+                                 ir.getInt64(0), ir.getInt64(shape_.k), emitter.zeros()),
                 [&](int r, int v, llvm::Value* sum) {
                   llvm::Value* out_row =
                       ir.CreateMul(ir.CreateAdd(row, ir.getInt64(r)), ir.getInt64(shape_.n * 2));
-                  llvm::Value* out_column = ir.CreateAdd(ir.CreateMul(panel, ir.getInt64(kPanelColumns * 2)),
-                                                  ir.getInt64((first + v * b.lanes()) * 2));
+                  llvm::Value* out_column =
+                      ir.CreateAdd(ir.CreateMul(panel, ir.getInt64(kPanelColumns * 2)),
+                                   ir.getInt64((first + v * b.lanes()) * 2));
                   b.store(Element::kBF16, sum, b.at(b.at(f.getArg(2), out_row), out_column));
                 });
           }
@@ -228,9 +234,8 @@ void measure(benchmark::State& state, Shape shape) {
     const std::byte* weight = next_weight();
     Time time;
     if (rows > 1) time = timed(pool, [&](int i) { product.pack(activations.data(), i, threads); });
-    const Time multiply = timed(pool, [&](int i) {
-      product.multiply(activations.data(), weight, out.data(), i, threads);
-    });
+    const Time multiply = timed(
+        pool, [&](int i) { product.multiply(activations.data(), weight, out.data(), i, threads); });
     time = {time.wall + multiply.wall, time.cpu + multiply.cpu};
     best.keep_best(time);
     state.SetIterationTime(time.wall);
@@ -250,12 +255,15 @@ void measure(benchmark::State& state, Shape shape) {
 void arguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "threads"})->UseManualTime()->Unit(benchmark::kMicrosecond);
   for (std::int64_t threads : {1, 2}) {
-    for (std::int64_t rows : {1, 8, 128, 512}) benchmark->Args({rows, threads});
+    for (std::int64_t rows : {1, 2, 4, 8, 32, 128, 512}) benchmark->Args({rows, threads});
   }
 }
 
 BENCHMARK_CAPTURE(measure, kv_b, kKvB)->Apply(arguments);
 BENCHMARK_CAPTURE(measure, q_proj, kQProj)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, expert_up, kExpertUp)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, expert_down, kExpertDown)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, dense_down, kDenseDown)->Apply(arguments);
 
 }  // namespace
 }  // namespace tessera::benchmarks

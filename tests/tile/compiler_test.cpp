@@ -19,7 +19,8 @@ CompileRequest request(std::string ir, std::string cpu = "") {
   return {"test", "llvm", std::move(ir), "", std::move(cpu)};
 }
 
-constexpr const char* kTwice = "define i32 @twice(i32 %x) {\n  %y = add i32 %x, %x\n  ret i32 %y\n}\n";
+constexpr const char* kTwice =
+    "define i32 @twice(i32 %x) {\n  %y = add i32 %x, %x\n  ret i32 %y\n}\n";
 
 // Constants lie beside the code, a loop over them and a call within the module.
 constexpr const char* kWithConstants = R"(
@@ -64,7 +65,8 @@ TEST(Compiler, CodeFindsItsConstantsWhereverItLies) {
 }
 
 TEST(Compiler, IsTheSameEveryTime) {
-  EXPECT_EQ(compile(request(kWithConstants)).serialize(), compile(request(kWithConstants)).serialize());
+  EXPECT_EQ(compile(request(kWithConstants)).serialize(),
+            compile(request(kWithConstants)).serialize());
 }
 
 TEST(Compiler, RefusesSymbolsFromOutside) {
@@ -99,7 +101,8 @@ TEST(Compiler, PrintsEveryTarget) {
 }
 
 TEST(Compiler, FillsTheCache) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tessera-compiler-XXXXXX").string();
+  std::string folder =
+      (std::filesystem::temp_directory_path() / "tessera-compiler-XXXXXX").string();
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   for (const bool is_first : {true, false}) {
     CompileCache::Options options;

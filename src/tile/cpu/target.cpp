@@ -45,7 +45,8 @@ void initialize_llvm() {
 const llvm::Target& registered(const std::string& triple) {
   std::string reason;
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, reason);
-  if (found == nullptr) fail(ErrorCode::kUnsupported, "no code generator for {}: {}", triple, reason);
+  if (found == nullptr)
+    fail(ErrorCode::kUnsupported, "no code generator for {}: {}", triple, reason);
   return *found;
 }
 
@@ -95,14 +96,15 @@ Target name_target(std::string_view cpu_name) {
   return target;
 }
 
-// Instructions for operating systems and special uses, which the code generator never chooses by itself.
-// A CPU without them runs the code all the same.
+// Instructions for operating systems and special uses, which the code generator never chooses by
+// itself. A CPU without them runs the code all the same.
 bool is_never_generated(llvm::StringRef feature) {
   static constexpr const char* kNames[] = {
-      "cldemote", "clflushopt", "clwb",   "clzero",   "enqcmd",    "fsgsbase", "hreset",  "invpcid",
-      "kl",       "lwp",        "mwaitx", "pconfig",  "pku",       "ptwrite",  "rdpid",   "rdpru",
-      "rdrnd",    "rdseed",     "rtm",    "serialize", "sgx",      "shstk",    "tsxldtrk", "uintr",
-      "usermsr",  "waitpkg",    "wbnoinvd", "widekl", "xsave",     "xsavec",   "xsaveopt", "xsaves"};
+      "cldemote", "clflushopt", "clwb",     "clzero",  "enqcmd",  "fsgsbase",  "hreset",
+      "invpcid",  "kl",         "lwp",      "mwaitx",  "pconfig", "pku",       "ptwrite",
+      "rdpid",    "rdpru",      "rdrnd",    "rdseed",  "rtm",     "serialize", "sgx",
+      "shstk",    "tsxldtrk",   "uintr",    "usermsr", "waitpkg", "wbnoinvd",  "widekl",
+      "xsave",    "xsavec",     "xsaveopt", "xsaves"};
   return feature.starts_with("amx-") || llvm::is_contained(kNames, feature);
 }
 
@@ -156,12 +158,11 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   initialize_llvm();
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // lowering says where to fuse
-  return std::unique_ptr<llvm::TargetMachine>(registered(target.triple)
-                                                  .createTargetMachine(
-                                                      target.triple, target.cpu, target.features,
-                                                      options, llvm::Reloc::PIC_,
-                                                      llvm::CodeModel::Small,
-                                                      llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(
+      registered(target.triple)
+          .createTargetMachine(target.triple, target.cpu, target.features, options,
+                               llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                               llvm::CodeGenOptLevel::Default));
 }
 
 }  // namespace tessera::tile::cpu
