@@ -42,7 +42,7 @@ constexpr Shape kDenseDown{10944, 2048};
 class Product {
  public:
   Product(const Target& target, std::int64_t rows, Shape shape)
-      : rows_(rows), shape_{PanelLayout::kBF16, shape.n, shape.k} {
+      : shape_{PanelLayout::kBF16, shape.n, shape.k} {
     MatmulBlock block = choose_block(target, PanelLayout::kBF16, rows);
     if (const char* vectors = std::getenv("BLOCK_VECTORS")) block.vectors = std::atoi(vectors);
     if (const char* most = std::getenv("BLOCK_ROWS")) {
@@ -141,7 +141,6 @@ class Product {
     });
   }
 
-  std::int64_t rows_;
   PackedShape shape_;
   std::vector<int> cuts_;
   Element to_ = Element::kBF16;

@@ -107,7 +107,7 @@ std::filesystem::path compiler_path() {
   const fs::path folder = this_binary().parent_path();
   std::error_code error;
   for (const fs::path& candidate :
-       {folder / kPluginFile, folder / ".." / "lib" / "tessera" / kPluginFile,
+       {folder / kPluginFile, folder / TESSERA_PLUGIN_FROM_BIN / kPluginFile,
         fs::path(TESSERA_PLUGIN_DIR) / kPluginFile}) {
     if (fs::exists(candidate, error)) return candidate;
   }
