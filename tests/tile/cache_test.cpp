@@ -126,10 +126,15 @@ TEST_F(Cache, ADamagedEntryIsCompiledAgainWithOneWarning) {
   flipped.back() ^= 1;
   std::string wrong_header = whole;
   wrong_header[0] ^= 1;
-  const std::vector<std::string> damages{
-      "",       "garbage",     whole.substr(0, 20), whole.substr(0, whole.size() - 1), whole + "x",
-      flipped,  wrong_header,  std::string(100000, '\xff'),
-      read(entry(8))};  // another kernel under this name
+  const std::vector<std::string> damages{"",
+                                         "garbage",
+                                         whole.substr(0, 20),
+                                         whole.substr(0, whole.size() - 1),
+                                         whole + "x",
+                                         flipped,
+                                         wrong_header,
+                                         std::string(100000, '\xff'),
+                                         read(entry(8))};  // another kernel under this name
   for (const std::string& damage : damages) {
     write(damage);
     warnings_.clear();
@@ -188,7 +193,8 @@ TEST_F(Cache, RemovesWhatWasUsedLongestAgo) {
     for (int value : {1, 2, 3}) call(cache, value);
   }
   const auto now = fs::file_time_type::clock::now();
-  for (int value : {1, 2, 3}) fs::last_write_time(entry(value), now - std::chrono::hours(10 - value));
+  for (int value : {1, 2, 3})
+    fs::last_write_time(entry(value), now - std::chrono::hours(10 - value));
   CompileCache cache(bounded);
   call(cache, 1);  // used now, so 2 is the oldest
   call(cache, 4);
@@ -274,7 +280,8 @@ TEST_F(Cache, SeveralProcessesAtOnceGetRightCode) {
         CompileCache::Options bounded = options();
         bounded.max_bytes = 300000;  // evicts while others read
         CompileCache cache(bounded);
-        for (int value = 0; value < 8; ++value) wrong += call(cache, (value + child) % 8) != (value + child) % 8;
+        for (int value = 0; value < 8; ++value)
+          wrong += call(cache, (value + child) % 8) != (value + child) % 8;
       }
       ::_exit(wrong == 0 && warnings_.empty() ? 0 : 1);
     }

@@ -19,7 +19,8 @@ CompileRequest request(std::string ir, std::string cpu = "") {
   return {"test", "llvm", std::move(ir), "", std::move(cpu)};
 }
 
-constexpr const char* kTwice = "define i32 @twice(i32 %x) {\n  %y = add i32 %x, %x\n  ret i32 %y\n}\n";
+constexpr const char* kTwice =
+    "define i32 @twice(i32 %x) {\n  %y = add i32 %x, %x\n  ret i32 %y\n}\n";
 
 // Constants lie beside the code, a loop over them and a call within the module.
 constexpr const char* kWithConstants = R"(
@@ -64,7 +65,8 @@ TEST(Compiler, CodeFindsItsConstantsWhereverItLies) {
 }
 
 TEST(Compiler, IsTheSameEveryTime) {
-  EXPECT_EQ(compile(request(kWithConstants)).serialize(), compile(request(kWithConstants)).serialize());
+  EXPECT_EQ(compile(request(kWithConstants)).serialize(),
+            compile(request(kWithConstants)).serialize());
 }
 
 TEST(Compiler, RefusesSymbolsFromOutside) {
@@ -93,13 +95,14 @@ TEST(Compiler, RefusesToRunCodeForOtherMachines) {
 
 TEST(Compiler, PrintsEveryTarget) {
   EXPECT_THAT(compile_to_text(request(kTwice), "llvm"), HasSubstr("define"));
-  EXPECT_THAT(compile_to_text(request(kTwice, "aarch64"), "asm"), HasSubstr("lsl\tw0, w0, #1"));
+  EXPECT_THAT(compile_to_text(request(kTwice, "aarch64"), "asm"), HasSubstr("add\tw0, w0, w0"));
   EXPECT_THAT(compile_to_text(request(kTwice, "haswell"), "asm"), HasSubstr("twice:"));
   EXPECT_THROW(compile_to_text(request(kTwice), "wasm"), Error);
 }
 
 TEST(Compiler, FillsTheCache) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tessera-compiler-XXXXXX").string();
+  std::string folder =
+      (std::filesystem::temp_directory_path() / "tessera-compiler-XXXXXX").string();
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   for (const bool is_first : {true, false}) {
     CompileCache::Options options;

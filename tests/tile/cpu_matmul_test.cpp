@@ -26,14 +26,16 @@ struct Product {
   int rows = 1;
   std::int64_t k = 1;
   bool pack_rows = false;
-  int max_rows = 0;              // 0: as choose_block says
+  int max_rows = 0;  // 0: as choose_block says
   int vectors = 0;
-  std::int64_t split_k = 0;      // cut k here and go through memory
+  std::int64_t split_k = 0;  // cut k here and go through memory
 };
 
 void emit_product(VectorBuilder& b, llvm::Function& function, const Product& product) {
   llvm::IRBuilder<>& ir = b.ir();
-  const auto i64 = [&](std::int64_t value) { return ir.getInt64(static_cast<std::uint64_t>(value)); };
+  const auto i64 = [&](std::int64_t value) {
+    return ir.getInt64(static_cast<std::uint64_t>(value));
+  };
   const PackedShape shape{product.layout, 0, product.k};
   const auto panel_bytes = static_cast<std::int64_t>(shape.panel_bytes());
   const int interleave = k_interleave(product.layout);
@@ -57,25 +59,28 @@ void emit_product(VectorBuilder& b, llvm::Function& function, const Product& pro
     // The last block of columns may begin beyond n (its panel exists, its columns are padding) only
     // within the last panel, so blocks of several panels stop at whole ones.
     const int step = std::max(columns, kPanelColumns);
-    emit_loop(ir, i64(0), ir.CreateMul(ir.CreateUDiv(ir.CreateAdd(n, i64(step - 1)), i64(step)), i64(step)),
-              step, [&](llvm::Value* column) {
-      for (int first = 0; first < step; first += columns) {
-        MatmulEmitter emitter(b, block);
-        llvm::Value* panel = b.at(function.getArg(1), ir.CreateMul(ir.CreateUDiv(column, i64(kPanelColumns)),
-                                                                   i64(panel_bytes)));
-        const PanelOperand weight{panel, i64(panel_bytes), first};
-        Values sums = emitter.zeros();
-        const std::int64_t middle = product.split_k;
-        if (middle > 0) sums = emitter.multiply(operand, weight, i64(0), i64(middle), sums);
-        sums = emitter.multiply(operand, weight, i64(middle), i64(product.k), sums);
-        emitter.finish(sums, [&](int r, int v, llvm::Value* sum) {
-          llvm::Value* j = ir.CreateAdd(column, i64(first + v * b.lanes()));
-          llvm::Value* index = ir.CreateAdd(ir.CreateMul(n, i64(row + r)), j);
-          b.store(Element::kF32, sum, b.at(function.getArg(2), ir.CreateMul(index, i64(4))),
-                  b.first_lanes(ir.CreateSub(n, j)));
+    emit_loop(
+        ir, i64(0),
+        ir.CreateMul(ir.CreateUDiv(ir.CreateAdd(n, i64(step - 1)), i64(step)), i64(step)), step,
+        [&](llvm::Value* column) {
+          for (int first = 0; first < step; first += columns) {
+            MatmulEmitter emitter(b, block);
+            llvm::Value* panel =
+                b.at(function.getArg(1),
+                     ir.CreateMul(ir.CreateUDiv(column, i64(kPanelColumns)), i64(panel_bytes)));
+            const PanelOperand weight{panel, i64(panel_bytes), first};
+            Values sums = emitter.zeros();
+            const std::int64_t middle = product.split_k;
+            if (middle > 0) sums = emitter.multiply(operand, weight, i64(0), i64(middle), sums);
+            sums = emitter.multiply(operand, weight, i64(middle), i64(product.k), sums);
+            emitter.finish(sums, [&](int r, int v, llvm::Value* sum) {
+              llvm::Value* j = ir.CreateAdd(column, i64(first + v * b.lanes()));
+              llvm::Value* index = ir.CreateAdd(ir.CreateMul(n, i64(row + r)), j);
+              b.store(Element::kF32, sum, b.at(function.getArg(2), ir.CreateMul(index, i64(4))),
+                      b.first_lanes(ir.CreateSub(n, j)));
+            });
+          }
         });
-      }
-    });
     row += block_rows;
   }
 }
@@ -92,7 +97,8 @@ struct Operands {
   PackedWeight packed;
 };
 
-Operands make_operands(DType dtype, std::int64_t rows, std::int64_t n, std::int64_t k, int panels_padded) {
+Operands make_operands(DType dtype, std::int64_t rows, std::int64_t n, std::int64_t k,
+                       int panels_padded) {
   Random random(static_cast<std::uint64_t>(rows * 1000003 + n * 1009 + k));
   const auto value = [&] { return to_float(to_bf16(random.value())); };
   Operands operands;
@@ -102,12 +108,14 @@ Operands make_operands(DType dtype, std::int64_t rows, std::int64_t n, std::int6
     for (float& weight : operands.weights) weight = to_float(to_f16(weight));
   }
   // Blocks of two panels need an even number of them.
-  const std::int64_t padded = (n + 32 * panels_padded - 1) / (32 * panels_padded) * 32 * panels_padded;
+  const std::int64_t padded =
+      (n + 32 * panels_padded - 1) / (32 * panels_padded) * 32 * panels_padded;
   std::vector<float> all(static_cast<std::size_t>(padded * k), 0.0f);
   std::copy(operands.weights.begin(), operands.weights.end(), all.begin());
   ThreadPool pool(1);
-  operands.packed = pack({reinterpret_cast<const std::byte*>(all.data()), DType::kF32, padded, k, k, 1},
-                         panel_layout(dtype), pool);
+  operands.packed =
+      pack({reinterpret_cast<const std::byte*>(all.data()), DType::kF32, padded, k, k, 1},
+           panel_layout(dtype), pool);
   return operands;
 }
 
@@ -127,8 +135,9 @@ std::vector<float> run(const Kernel& kernel, const Product& product, const Opera
   const std::size_t scratch_size = static_cast<std::size_t>(product.rows * (product.k + 1)) * size;
   Guarded<std::uint8_t> scratch(product.pack_rows ? scratch_size : 1);
   Guarded<float> out(static_cast<std::size_t>(product.rows * n));
-  kernel(static_cast<const void*>(activations.data()), static_cast<const void*>(operands.packed.data()),
-         out.data(), static_cast<void*>(scratch.data()), n);
+  kernel(static_cast<const void*>(activations.data()),
+         static_cast<const void*>(operands.packed.data()), out.data(),
+         static_cast<void*>(scratch.data()), n);
   EXPECT_TRUE(out.guards_intact());
   EXPECT_TRUE(scratch.guards_intact());
   return {out.data(), out.data() + out.size()};
@@ -141,8 +150,9 @@ void expect_close(const std::vector<float>& got, const Operands& operands, std::
       double expected = 0;
       double magnitude = 0;
       for (std::int64_t i = 0; i < k; ++i) {
-        const double term = static_cast<double>(operands.activations[static_cast<std::size_t>(r * k + i)]) *
-                            operands.weights[static_cast<std::size_t>(j * k + i)];
+        const double term =
+            static_cast<double>(operands.activations[static_cast<std::size_t>(r * k + i)]) *
+            operands.weights[static_cast<std::size_t>(j * k + i)];
         expected += term;
         magnitude += std::abs(term);
       }
@@ -162,14 +172,15 @@ int panels_per_block(const Kernel& kernel, const Product& product) {
 
 TEST_P(Matmul, EqualsTheReferenceAtEveryTail) {
   for (DType dtype : kDTypes) {
-    for (int rows : {1, 2, 3, 8, 13, 14}) {
-      for (std::int64_t k : {1, 2, 3, 7, 16, 33, 64}) {
+    for (int rows : {1, 2, 8, 14}) {
+      for (std::int64_t k : {1, 2, 7, 33}) {
         for (const bool pack_rows : {false, true}) {
           const Product product{panel_layout(dtype), rows, k, pack_rows};
           const Kernel kernel = product_kernel(GetParam(), product);
           const int w = kernel.target().lanes();
           for (int n : {1, w - 1, w, w + 1, 2 * w + 1, 33, 64, 65}) {
-            const Operands operands = make_operands(dtype, rows, n, k, panels_per_block(kernel, product));
+            const Operands operands =
+                make_operands(dtype, rows, n, k, panels_per_block(kernel, product));
             expect_close(run(kernel, product, operands, n), operands, rows, n, k);
             if (HasFatalFailure()) return;
           }
@@ -181,7 +192,7 @@ TEST_P(Matmul, EqualsTheReferenceAtEveryTail) {
 
 // A row's bits do not depend on the rows beside it, on the block, on packing or on a cut of k.
 TEST_P(Matmul, ARowsBitsDependOnTheRowAlone) {
-  constexpr int kRows = 64;
+  constexpr int kRows = 192;
   constexpr std::int64_t kN = 96;
   constexpr std::int64_t kK = 301;
   for (DType dtype : kDTypes) {
@@ -247,8 +258,7 @@ TEST_P(Matmul, PacksAnyRowsOfAnyType) {
           EXPECT_TRUE(out.guards_intact());
           for (std::int64_t r = 0; r < kRows; ++r) {
             for (std::int64_t i = 0; i < k_padded; ++i) {
-              const std::int64_t index =
-                  (i / interleave * kRows + r) * interleave + i % interleave;
+              const std::int64_t index = (i / interleave * kRows + r) * interleave + i % interleave;
               const std::uint8_t* at = out.data() + index * element_bytes(to);
               float got = 0;
               bf16 b{};

@@ -35,21 +35,25 @@ Kernel elementwise(const std::string& cpu, Element from, Element to,
     };
     llvm::Value* whole = ir.CreateSub(n, ir.CreateURem(n, ir.getInt64(b.lanes())));
     emit_loop(ir, ir.getInt64(0), whole, b.lanes(), [&](llvm::Value* i) { step(i, nullptr); });
-    emit_loop(ir, whole, n, 64, [&](llvm::Value* i) { step(i, b.first_lanes(ir.CreateSub(n, i))); });
+    emit_loop(ir, whole, n, 64,
+              [&](llvm::Value* i) { step(i, b.first_lanes(ir.CreateSub(n, i))); });
   });
 }
 
-llvm::Value* same(VectorBuilder&, llvm::Value* v) { return v; }
+llvm::Value* same(VectorBuilder&, llvm::Value* v) {
+  return v;
+}
 
 TEST_P(Vector, CopiesAnyLengthOfAnyElementAndNothingElse) {
-  for (Element element : {Element::kF32, Element::kBF16, Element::kF16, Element::kI32, Element::kI8,
-                          Element::kU8}) {
+  for (Element element :
+       {Element::kF32, Element::kBF16, Element::kF16, Element::kI32, Element::kI8, Element::kU8}) {
     const Kernel copy = elementwise(GetParam(), element, element, same);
     const auto size = static_cast<std::size_t>(element_bytes(element));
     for (std::size_t n : tails(copy.target().lanes())) {
       Guarded<std::uint8_t> in(n * size, size);
       Guarded<std::uint8_t> out(n * size, size);
-      for (std::size_t i = 0; i < n * size; ++i) in[i] = static_cast<std::uint8_t>(17 * i + 3) & 0x3f;
+      for (std::size_t i = 0; i < n * size; ++i)
+        in[i] = static_cast<std::uint8_t>(17 * i + 3) & 0x3f;
       if (element == Element::kF16 || element == Element::kBF16) {
         for (std::size_t i = 1; i < n * size; i += 2) in[i] |= 0x20;  // no subnormal numbers
       }
@@ -74,7 +78,8 @@ TEST_P(Vector, WidensEveryHalf) {
       if (std::isnan(expected)) {
         EXPECT_TRUE(std::isnan(out[i])) << i;
       } else {
-        ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(expected)) << i;
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(expected))
+            << i;
       }
     }
   }
@@ -104,7 +109,8 @@ TEST_P(Vector, RoundsToHalvesAsTheBaseLayerDoes) {
       const std::uint16_t expected =
           element == Element::kBF16 ? to_bf16(in[i]).bits : to_f16(in[i]).bits;
       if (std::isnan(in[i])) {
-        const float got = element == Element::kBF16 ? to_float(bf16{out[i]}) : to_float(f16{out[i]});
+        const float got =
+            element == Element::kBF16 ? to_float(bf16{out[i]}) : to_float(f16{out[i]});
         EXPECT_TRUE(std::isnan(got));
       } else if (element == Element::kBF16 && narrow.target().bf16_dot &&
                  std::abs(in[i]) < 0x1p-126f) {
@@ -120,8 +126,8 @@ TEST_P(Vector, RoundsToIntegersAndSaturates) {
   const Kernel to_i32 = elementwise(GetParam(), Element::kF32, Element::kI32, same);
   const Kernel to_i8 = elementwise(GetParam(), Element::kF32, Element::kI8, same);
   std::vector<float> in = interesting_floats();
-  for (float value : {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 126.5f, 127.5f, -128.5f, 8388607.5f, 4194303.5f,
-                      4194304.5f, 2147483648.0f, -2147483648.0f, 1e20f, -1e20f}) {
+  for (float value : {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 126.5f, 127.5f, -128.5f, 8388607.5f,
+                      4194303.5f, 4194304.5f, 2147483648.0f, -2147483648.0f, 1e20f, -1e20f}) {
     in.push_back(value);
   }
   std::vector<std::int32_t> wide(in.size());
@@ -130,7 +136,8 @@ TEST_P(Vector, RoundsToIntegersAndSaturates) {
   to_i8(in.data(), narrow.data(), static_cast<std::int64_t>(in.size()));
   for (std::size_t i = 0; i < in.size(); ++i) {
     const double rounded = std::isnan(in[i]) ? 0.0 : std::nearbyint(static_cast<double>(in[i]));
-    const auto expected = static_cast<std::int32_t>(std::clamp(rounded, -2147483648.0, 2147483647.0));
+    const auto expected =
+        static_cast<std::int32_t>(std::clamp(rounded, -2147483648.0, 2147483647.0));
     ASSERT_EQ(wide[i], expected) << in[i];
     ASSERT_EQ(narrow[i], std::clamp(expected, -128, 127)) << in[i];
   }
@@ -164,7 +171,8 @@ TEST_P(Vector, ExpOfTheExtremes) {
   const Kernel kernel = elementwise(GetParam(), Element::kF32, Element::kF32,
                                     [](VectorBuilder& b, llvm::Value* v) { return b.exp(v); });
   const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> in{infinity, -infinity, std::nanf(""), 88.73f, 1e30f, -104.0f, -1e30f, 0.0f};
+  const std::vector<float> in{infinity, -infinity, std::nanf(""), 88.73f,
+                              1e30f,    -104.0f,   -1e30f,        0.0f};
   std::vector<float> out(in.size());
   kernel(in.data(), out.data(), static_cast<std::int64_t>(in.size()));
   EXPECT_EQ(out[0], infinity);
@@ -195,7 +203,8 @@ TEST_P(Vector, SigmoidAndRootsKeepTheirAccuracy) {
   for (const Case& c : cases) {
     const Kernel kernel = elementwise(GetParam(), Element::kF32, Element::kF32, c.emit);
     std::vector<float> in;
-    for (int i = 0; i <= 100000; ++i) in.push_back(c.low + (c.high - c.low) * static_cast<float>(i) / 100000);
+    for (int i = 0; i <= 100000; ++i)
+      in.push_back(c.low + (c.high - c.low) * static_cast<float>(i) / 100000);
     std::vector<float> out(in.size());
     kernel(in.data(), out.data(), static_cast<std::int64_t>(in.size()));
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -286,8 +295,8 @@ TEST_P(Vector, SplitsAndJoinsPairs) {
 TEST_P(Vector, ReadsAndWritesStrided) {
   for (Element element : {Element::kF32, Element::kBF16, Element::kI8}) {
     const Kernel counted(GetParam(), "ppii", [&](VectorBuilder& b, llvm::Function& function) {
-      llvm::Value* v = b.load_strided(element, function.getArg(0), function.getArg(2),
-                                      function.getArg(3));
+      llvm::Value* v =
+          b.load_strided(element, function.getArg(0), function.getArg(2), function.getArg(3));
       b.store_strided(element, v, function.getArg(1), function.getArg(2), function.getArg(3));
     });
     const Kernel whole(GetParam(), "ppii", [&](VectorBuilder& b, llvm::Function& function) {

@@ -96,8 +96,8 @@ class Kernel {
   std::unique_ptr<CompiledCode> code_;
 };
 
-// An array between guard bytes: what is written before or behind it is found, and what is read there is
-// NaN in every floating-point type.
+// An array between guard bytes: what is written before or behind it is found, and what is read
+// there is NaN in every floating-point type.
 template <typename T>
 class Guarded {
  public:

@@ -1,15 +1,18 @@
+#include "tile/packed/pack.h"
+
 #include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/half.h"
-#include "tile/packed/pack.h"
 
 namespace tessera::tile::cpu {
 namespace {
 
-float value(std::int64_t i, std::int64_t j) { return static_cast<float>((i * 31 + j * 7) % 251 - 125); }
+float value(std::int64_t i, std::int64_t j) {
+  return static_cast<float>((i * 31 + j * 7) % 251 - 125);
+}
 
 TEST(Pack, UnpacksToWhatWasPacked) {
   ThreadPool pool(2);
@@ -25,9 +28,9 @@ TEST(Pack, UnpacksToWhatWasPacked) {
               source[static_cast<std::size_t>(i * n_stride + j * k_stride)] = value(i, j);
             }
           }
-          const PackedWeight weight =
-              pack({reinterpret_cast<const std::byte*>(source.data()), DType::kF32, n, k, n_stride, k_stride},
-                   layout, pool);
+          const PackedWeight weight = pack({reinterpret_cast<const std::byte*>(source.data()),
+                                            DType::kF32, n, k, n_stride, k_stride},
+                                           layout, pool);
           std::vector<float> rows(static_cast<std::size_t>(n * k));
           unpack(weight.shape(), weight.data(), rows.data());
           for (std::int64_t i = 0; i < n; ++i) {
@@ -46,12 +49,13 @@ TEST(Pack, LaysOutPairsOfInputsAndPadsWithZeros) {
   constexpr std::int64_t kK = 3;
   std::vector<bf16> source(kN * kK);
   for (std::int64_t i = 0; i < kN; ++i) {
-    for (std::int64_t j = 0; j < kK; ++j) source[static_cast<std::size_t>(i * kK + j)] = to_bf16(value(i, j));
+    for (std::int64_t j = 0; j < kK; ++j)
+      source[static_cast<std::size_t>(i * kK + j)] = to_bf16(value(i, j));
   }
   ThreadPool pool(1);
-  const PackedWeight weight = pack({reinterpret_cast<const std::byte*>(source.data()), DType::kBF16, kN,
-                                    kK, kK, 1},
-                                   PanelLayout::kBF16, pool);
+  const PackedWeight weight =
+      pack({reinterpret_cast<const std::byte*>(source.data()), DType::kBF16, kN, kK, kK, 1},
+           PanelLayout::kBF16, pool);
   ASSERT_EQ(weight.shape().bytes(), 2u * 2 * 32 * 2 * sizeof(bf16));
   const auto* packed = reinterpret_cast<const bf16*>(weight.data());
   for (std::int64_t i = 0; i < 64; ++i) {

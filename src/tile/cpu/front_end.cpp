@@ -23,7 +23,8 @@ std::span<const FrontEnd> front_ends() {
 std::unique_ptr<llvm::Module> lower_llvm_text(std::string_view ir, std::string_view,
                                               const Target& target, llvm::LLVMContext& context) {
   llvm::SMDiagnostic diagnostic;
-  auto module = llvm::parseAssemblyString(llvm::StringRef(ir.data(), ir.size()), diagnostic, context);
+  auto module =
+      llvm::parseAssemblyString(llvm::StringRef(ir.data(), ir.size()), diagnostic, context);
   if (module == nullptr) {
     fail(ErrorCode::kCompiler, "line {} of the LLVM IR: {}", diagnostic.getLineNo(),
          diagnostic.getMessage().str());

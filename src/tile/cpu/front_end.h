@@ -16,8 +16,8 @@ namespace tessera::tile::cpu {
 
 struct FrontEnd {
   std::string_view name;
-  // Lowers `ir` for the target; the functions it leaves with external linkage are the entries. Throws
-  // tessera::Error.
+  // Lowers `ir` for the target; the functions it leaves with external linkage are the entries.
+  // Throws tessera::Error.
   std::unique_ptr<llvm::Module> (*lower)(std::string_view ir, std::string_view options,
                                          const Target& target, llvm::LLVMContext& context);
 };

@@ -21,8 +21,8 @@ std::uintptr_t align_up(std::uintptr_t value, std::uintptr_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// Gives RuntimeDyld places in one block that begins on a page. Data and code share it: their distances
-// must not change when the block is copied.
+// Gives RuntimeDyld places in one block that begins on a page. Data and code share it: their
+// distances must not change when the block is copied.
 class BlockMemory final : public llvm::RuntimeDyld::MemoryManager {
  public:
   explicit BlockMemory(std::size_t capacity) : memory_(capacity + kPage) {
@@ -53,7 +53,8 @@ class BlockMemory final : public llvm::RuntimeDyld::MemoryManager {
  private:
   std::uint8_t* allocate(std::uintptr_t size, std::uintptr_t alignment) {
     const std::uintptr_t place = align_up(end_, std::max<std::uintptr_t>(alignment, 1));
-    if (place + size > limit_) fail(ErrorCode::kCompiler, "a kernel's code is larger than its object");
+    if (place + size > limit_)
+      fail(ErrorCode::kCompiler, "a kernel's code is larger than its object");
     end_ = place + size;
     return reinterpret_cast<std::uint8_t*>(place);
   }
@@ -113,7 +114,8 @@ T unwrap(llvm::Expected<T> value) {
 
 void check_references(const llvm::object::ELFObjectFileBase& object) {
   for (const llvm::object::ELFSymbolRef symbol : object.symbols()) {
-    const bool is_undefined = (unwrap(symbol.getFlags()) & llvm::object::SymbolRef::SF_Undefined) != 0;
+    const bool is_undefined =
+        (unwrap(symbol.getFlags()) & llvm::object::SymbolRef::SF_Undefined) != 0;
     const llvm::StringRef name = unwrap(symbol.getName());
     if (is_undefined && !name.empty()) {
       fail(ErrorCode::kCompiler, "a kernel needs the symbol {}, which generated code must not",
@@ -137,8 +139,8 @@ void check_references(const llvm::object::ELFObjectFileBase& object) {
 
 CodeImage link_image(std::span<const char> object_file) {
   const llvm::StringRef bytes(object_file.data(), object_file.size());
-  const auto object = unwrap(
-      llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(bytes, "kernel")));
+  const auto object =
+      unwrap(llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(bytes, "kernel")));
   const auto& elf = llvm::cast<llvm::object::ELFObjectFileBase>(*object);
   check_references(elf);
 

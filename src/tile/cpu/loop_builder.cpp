@@ -6,7 +6,9 @@ namespace tessera::tile::cpu {
 
 namespace {
 
-std::int64_t signed_value(const llvm::ConstantInt* constant) { return constant->getSExtValue(); }
+std::int64_t signed_value(const llvm::ConstantInt* constant) {
+  return constant->getSExtValue();
+}
 
 }  // namespace
 
@@ -28,7 +30,8 @@ Values emit_loop(llvm::IRBuilder<>& ir, llvm::Value* begin, llvm::Value* end, st
   auto* loop = llvm::BasicBlock::Create(context, "loop", function);
   auto* after = llvm::BasicBlock::Create(context, "after", function);
 
-  // Tested at the bottom; a count that constants do not show to be positive is tested before as well.
+  // Tested at the bottom; a count that constants do not show to be positive is tested before as
+  // well.
   if (known) {
     ir.CreateBr(loop);
   } else {

@@ -16,8 +16,7 @@ RowOperand emit_pack_rows(VectorBuilder& b, int rows, int interleave, Value* k, 
   };
 
   Value* groups = ir.CreateUDiv(k, constant(interleave));
-  Value* vector_groups =
-      ir.CreateSub(groups, ir.CreateURem(groups, constant(b.lanes())));
+  Value* vector_groups = ir.CreateSub(groups, ir.CreateURem(groups, constant(b.lanes())));
   for (int r = 0; r < rows; ++r) {
     Value* row = b.at(source, ir.CreateMul(row_stride, constant(r)));
     Value* out = b.at(packed, std::int64_t{r} * interleave * to_size);
@@ -28,7 +27,8 @@ RowOperand emit_pack_rows(VectorBuilder& b, int rows, int interleave, Value* k, 
       return b.at(out, ir.CreateMul(group, constant(group_bytes)));
     };
 
-    // As many groups at a time as a register has lanes; the elements of a group move as one integer.
+    // As many groups at a time as a register has lanes; the elements of a group move as one
+    // integer.
     emit_loop(ir, ir.getInt64(0), vector_groups, b.lanes(), [&](Value* group) {
       Value* bits = nullptr;
       if (interleave == 1) {
@@ -50,10 +50,12 @@ RowOperand emit_pack_rows(VectorBuilder& b, int rows, int interleave, Value* k, 
       }
     });
     if (interleave > 1) {
-      Value* padded = ir.CreateUDiv(ir.CreateAdd(k, constant(interleave - 1)), constant(interleave));
+      Value* padded =
+          ir.CreateUDiv(ir.CreateAdd(k, constant(interleave - 1)), constant(interleave));
       emit_loop(ir, groups, padded, 1, [&](Value* group) {
         b.store_scalar(to, b.load_scalar(from, group_in(group)), group_out(group));
-        b.store_scalar(to, llvm::ConstantFP::get(ir.getFloatTy(), 0.0), b.at(group_out(group), to_size));
+        b.store_scalar(to, llvm::ConstantFP::get(ir.getFloatTy(), 0.0),
+                       b.at(group_out(group), to_size));
       });
     }
   }

@@ -17,7 +17,9 @@ using tessera::Error;
 using tessera::ErrorCode;
 using namespace tessera::tile::cpu;
 
-std::string_view view(const tessera_text& text) { return {text.data, text.size}; }
+std::string_view view(const tessera_text& text) {
+  return {text.data, text.size};
+}
 
 const FrontEnd& find_front_end(std::string_view name) {
   for (const FrontEnd& front_end : front_ends()) {
@@ -48,7 +50,9 @@ std::string compile(const tessera_compile_request& request) {
 
 #define TESSERA_EXPORT extern "C" __attribute__((visibility("default")))
 
-TESSERA_EXPORT int tessera_compiler_abi() { return TESSERA_COMPILER_ABI; }
+TESSERA_EXPORT int tessera_compiler_abi() {
+  return TESSERA_COMPILER_ABI;
+}
 
 TESSERA_EXPORT int tessera_compile(const tessera_compile_request* request, tessera_sink sink,
                                    void* context) {

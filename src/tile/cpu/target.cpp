@@ -3,6 +3,7 @@
 #include <mutex>
 #include <optional>
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -44,7 +45,8 @@ void initialize_llvm() {
 const llvm::Target& registered(const std::string& triple) {
   std::string reason;
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, reason);
-  if (found == nullptr) fail(ErrorCode::kUnsupported, "no code generator for {}: {}", triple, reason);
+  if (found == nullptr)
+    fail(ErrorCode::kUnsupported, "no code generator for {}: {}", triple, reason);
   return *found;
 }
 
@@ -94,12 +96,24 @@ Target name_target(std::string_view cpu_name) {
   return target;
 }
 
+// Instructions for operating systems and special uses, which the code generator never chooses by
+// itself. A CPU without them runs the code all the same.
+bool is_never_generated(llvm::StringRef feature) {
+  static constexpr const char* kNames[] = {
+      "cldemote", "clflushopt", "clwb",     "clzero",  "enqcmd",  "fsgsbase",  "hreset",
+      "invpcid",  "kl",         "lwp",      "mwaitx",  "pconfig", "pku",       "ptwrite",
+      "rdpid",    "rdpru",      "rdrnd",    "rdseed",  "rtm",     "serialize", "sgx",
+      "shstk",    "tsxldtrk",   "uintr",    "usermsr", "waitpkg", "wbnoinvd",  "widekl",
+      "xsave",    "xsavec",     "xsaveopt", "xsaves"};
+  return feature.starts_with("amx-") || llvm::is_contained(kNames, feature);
+}
+
 std::string why_not_here(const Target& target, const llvm::MCSubtargetInfo& info) {
   if (target.triple != kHostTriple) {
     return fmt::format("code for {} ({}) cannot run on this machine", target.cpu, target.triple);
   }
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
-    if (feature.second) continue;
+    if (feature.second || is_never_generated(feature.first())) continue;
     const std::string name = feature.first().str();
     if (info.checkFeatures("+" + name)) {
       return fmt::format("code for {} cannot run on this machine: its CPU lacks {}", target.cpu,
@@ -144,12 +158,11 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   initialize_llvm();
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // lowering says where to fuse
-  return std::unique_ptr<llvm::TargetMachine>(registered(target.triple)
-                                                  .createTargetMachine(
-                                                      target.triple, target.cpu, target.features,
-                                                      options, llvm::Reloc::PIC_,
-                                                      llvm::CodeModel::Small,
-                                                      llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(
+      registered(target.triple)
+          .createTargetMachine(target.triple, target.cpu, target.features, options,
+                               llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                               llvm::CodeGenOptLevel::Default));
 }
 
 }  // namespace tessera::tile::cpu

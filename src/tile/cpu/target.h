@@ -23,7 +23,7 @@ struct Target {
   bool x86 = false;
   bool avx = false;
   bool avx2 = false;
-  bool avx512 = false;    // F, BW, DQ and VL
+  bool avx512 = false;  // F, BW, DQ and VL
   bool fma = false;
   bool f16c = false;      // converts between fp16 and fp32
   bool bf16_dot = false;  // dot product of bf16 pairs into fp32
@@ -36,8 +36,8 @@ struct Target {
   int lanes() const { return vector_bytes / 4; }
 };
 
-// By LLVM's name for a CPU ("haswell", "znver5", "skylake-avx512", "x86-64", "neoverse-n1", ...); "" or
-// "native" is the machine at hand, "aarch64" the baseline of that architecture. Throws
+// By LLVM's name for a CPU ("haswell", "znver5", "skylake-avx512", "x86-64", "neoverse-n1", ...);
+// "" or "native" is the machine at hand, "aarch64" the baseline of that architecture. Throws
 // Error(kUnsupported) for a name that LLVM does not know.
 Target describe_target(std::string_view cpu_name);
 

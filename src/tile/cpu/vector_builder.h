@@ -1,8 +1,9 @@
 // Vectors of fp32 values, one register of the target wide, over llvm::IRBuilder.
 //
-// Values are held in fp32 (integers in int32) and converted at the memory's edge. What is emitted needs
-// no symbol from outside: LLVM turns exp, floor, an fma without hardware and bf16 rounding into library
-// calls, so those are spelled out here. The bits of a result do not depend on how many lanes are valid.
+// Values are held in fp32 (integers in int32) and converted at the memory's edge. What is emitted
+// needs no symbol from outside: LLVM turns exp, floor, an fma without hardware and bf16 rounding
+// into library calls, so those are spelled out here. The bits of a result do not depend on how many
+// lanes are valid.
 #pragma once
 
 #include <array>
@@ -38,7 +39,7 @@ class VectorBuilder {
   Value* constant(float value);
   Value* int_constant(std::int32_t value);
   Value* zero() { return constant(0.0f); }
-  Value* splat(Value* scalar);       // a float or i32 in every lane
+  Value* splat(Value* scalar);  // a float or i32 in every lane
   Value* splat_lane(Value* v, int lane);
   Value* lane_indices();             // 0, 1, 2, ... as i32
   Value* first_lanes(Value* count);  // a mask of the first count (i64, any value) lanes
@@ -47,7 +48,7 @@ class VectorBuilder {
   // Under a mask, lanes switched off are neither read nor written, and load as 0.
   Value* load(Element element, Value* address, Value* mask = nullptr);
   void store(Element element, Value* v, Value* address, Value* mask = nullptr);
-  Value* load_scalar(Element element, Value* address);     // a float or i32
+  Value* load_scalar(Element element, Value* address);  // a float or i32
   void store_scalar(Element element, Value* scalar, Value* address);
   Value* broadcast(Element element, Value* address) { return splat(load_scalar(element, address)); }
   // Lane i at address + i * stride; count (i64) limits the lanes, nullptr means all.
@@ -64,7 +65,8 @@ class VectorBuilder {
   Value* at(Value* address, std::int64_t byte_offset);
   void prefetch(Value* address, std::int64_t byte_offset);
 
-  // --- Conversions between storage bits (iN vectors or scalars of any length) and fp32 or int32 ---
+  // --- Conversions between storage bits (iN vectors or scalars of any length) and fp32 or int32
+  // ---
   Value* widen(Element element, Value* bits);
   // To nearest even. fp32 to integers saturates, NaN gives 0. bf16 on a CPU with bf16 instructions
   // takes magnitudes below 2^-126 as 0.
@@ -83,10 +85,10 @@ class VectorBuilder {
   Value* mul_add(Value* a, Value* b, Value* c);
   Value* maximum(Value* a, Value* b);  // NaN if either is
   Value* minimum(Value* a, Value* b);
-  Value* sqrt(Value* a);      // correctly rounded
-  Value* rsqrt(Value* a);     // 1 / sqrt(a): within 1.5 ulp
-  Value* exp(Value* a);       // within 2 ulp; subnormal results included
-  Value* sigmoid(Value* a);   // 1 / (1 + exp(-a)): within 4 ulp above a = -87, below it within 1e-37
+  Value* sqrt(Value* a);     // correctly rounded
+  Value* rsqrt(Value* a);    // 1 / sqrt(a): within 1.5 ulp
+  Value* exp(Value* a);      // within 2 ulp; subnormal results included
+  Value* sigmoid(Value* a);  // 1 / (1 + exp(-a)): within 4 ulp above a = -87, below it within 1e-37
 
   // --- Across the lanes, as a fixed tree: halves are combined until one lane is left ---
   Value* sum(Value* v);  // a float

@@ -10,7 +10,9 @@ using llvm::Value;
 
 namespace {
 
-bool is_float(Value* v) { return v->getType()->getScalarType()->isFloatTy(); }
+bool is_float(Value* v) {
+  return v->getType()->getScalarType()->isFloatTy();
+}
 
 }  // namespace
 
@@ -74,14 +76,15 @@ Value* VectorBuilder::narrow_bf16(Value* v) {
     if (!v->getType()->isVectorTy()) {  // the same instruction, so the same bits
       vector = ir_.CreateInsertElement(zero(), v, std::uint64_t{0});
     }
-    Value* rounded = ir_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, vector);
+    Value* rounded =
+        ir_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, vector);
     Value* bits = ir_.CreateBitCast(rounded, vector_of(ir_.getInt16Ty(), lanes()));
     return vector == v ? bits : ir_.CreateExtractElement(bits, std::uint64_t{0});
   }
   Value* bits = ir_.CreateBitCast(v, like(ir_.getInt32Ty(), v));
   Value* odd = ir_.CreateAnd(ir_.CreateLShr(bits, 16), 1);
-  Value* rounded = ir_.CreateLShr(
-      ir_.CreateAdd(bits, ir_.CreateAdd(odd, int_constant_like(0x7fffu, v))), 16);
+  Value* rounded =
+      ir_.CreateLShr(ir_.CreateAdd(bits, ir_.CreateAdd(odd, int_constant_like(0x7fffu, v))), 16);
   Value* quiet_nan = ir_.CreateOr(ir_.CreateLShr(bits, 16), int_constant_like(0x40u, v));
   Value* result = ir_.CreateSelect(ir_.CreateFCmpUNO(v, v), quiet_nan, rounded);
   return ir_.CreateTrunc(result, like(ir_.getInt16Ty(), v));
@@ -105,8 +108,8 @@ Value* VectorBuilder::narrow_f16(Value* v) {
   Value* shifted = add(ir_.CreateBitCast(magnitude, v->getType()), constant_like(0.5f, v));
   Value* subnormal =
       ir_.CreateSub(ir_.CreateBitCast(shifted, ints), int_constant_like(0x3f000000u, v));
-  half = ir_.CreateSelect(ir_.CreateICmpULT(magnitude, int_constant_like(0x38800000u, v)), subnormal,
-                          half);
+  half = ir_.CreateSelect(ir_.CreateICmpULT(magnitude, int_constant_like(0x38800000u, v)),
+                          subnormal, half);
   half = ir_.CreateSelect(ir_.CreateICmpUGE(magnitude, int_constant_like(0x477ff000u, v)),
                           int_constant_like(0x7c00u, v), half);
   half = ir_.CreateSelect(ir_.CreateICmpUGT(magnitude, int_constant_like(0x7f800000u, v)),
@@ -131,12 +134,11 @@ Value* VectorBuilder::int_to_float(Value* v) {
 Value* VectorBuilder::float_to_int(Value* v) {
   // Adding 2^23 with the value's own sign rounds away the fraction; from 2^23 on there is none.
   Value* magnitude = ir_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v);
-  Value* unit =
-      ir_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, constant_like(0x1p23f, v), v);
+  Value* unit = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, constant_like(0x1p23f, v), v);
   Value* rounded = ir_.CreateSelect(ir_.CreateFCmpOLT(magnitude, constant_like(0x1p23f, v)),
                                     sub(add(v, unit), unit), v);
-  return ir_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat,
-                             {like(ir_.getInt32Ty(), v), v->getType()}, rounded);
+  return ir_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {like(ir_.getInt32Ty(), v), v->getType()},
+                             rounded);
 }
 
 }  // namespace tessera::tile::cpu

@@ -22,9 +22,13 @@ Value* VectorBuilder::minimum(Value* a, Value* b) {
   return ir_.CreateSelect(ir_.CreateFCmpUNO(a, a), a, less);
 }
 
-Value* VectorBuilder::sqrt(Value* a) { return ir_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a); }
+Value* VectorBuilder::sqrt(Value* a) {
+  return ir_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a);
+}
 
-Value* VectorBuilder::rsqrt(Value* a) { return div(constant_like(1.0f, a), sqrt(a)); }
+Value* VectorBuilder::rsqrt(Value* a) {
+  return div(constant_like(1.0f, a), sqrt(a));
+}
 
 Value* VectorBuilder::pow2(Value* exponent) {
   Value* biased = ir_.CreateAdd(exponent, int_constant_like(127, exponent));
@@ -32,8 +36,8 @@ Value* VectorBuilder::pow2(Value* exponent) {
 }
 
 Value* VectorBuilder::exp(Value* a) {
-  // exp(a) = 2^n exp(r) with n = round(a / ln 2) and |r| <= ln 2 / 2. Clamping keeps n in [-151, 129],
-  // where the result is already 0 or infinity; an ordered comparison lets NaN through.
+  // exp(a) = 2^n exp(r) with n = round(a / ln 2) and |r| <= ln 2 / 2. Clamping keeps n in [-151,
+  // 129], where the result is already 0 or infinity; an ordered comparison lets NaN through.
   const auto c = [&](float value) { return constant_like(value, a); };
   Value* x = ir_.CreateSelect(ir_.CreateFCmpOGT(a, c(89.0f)), c(89.0f), a);
   x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, c(-104.5f)), c(-104.5f), x);
@@ -50,7 +54,8 @@ Value* VectorBuilder::exp(Value* a) {
 
   // exp(r) = 1 + r + r^2 q(r); q is the minimax polynomial of degree 5, relative error 5e-11.
   Value* q = c(0x1.9f07f8p-13f);
-  for (float coefficient : {0x1.6d8da8p-10f, 0x1.111272p-7f, 0x1.55548ep-5f, 0x1.555554p-3f, 0.5f}) {
+  for (float coefficient :
+       {0x1.6d8da8p-10f, 0x1.111272p-7f, 0x1.55548ep-5f, 0x1.555554p-3f, 0.5f}) {
     q = mul_add(q, r, c(coefficient));
   }
   Value* p = add(mul_add(mul(r, r), q, r), c(1.0f));

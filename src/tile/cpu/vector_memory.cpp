@@ -78,7 +78,9 @@ Value* VectorBuilder::shuffle(Value* a, Value* b, int start, int step, int lanes
   return ir_.CreateShuffleVector(a, b, indices(start, step, lanes));
 }
 
-Value* VectorBuilder::splat_lane(Value* v, int lane) { return shuffle(v, v, lane, 0, lanes()); }
+Value* VectorBuilder::splat_lane(Value* v, int lane) {
+  return shuffle(v, v, lane, 0, lanes());
+}
 
 Value* VectorBuilder::lane_indices() {
   std::vector<std::uint32_t> values;
@@ -87,8 +89,7 @@ Value* VectorBuilder::lane_indices() {
 }
 
 Value* VectorBuilder::first_lanes(Value* count) {
-  Value* not_negative =
-      ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, ir_.getInt64(0));
+  Value* not_negative = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, ir_.getInt64(0));
   Value* clamped = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, not_negative,
                                              ir_.getInt64(static_cast<std::uint64_t>(lanes())));
   return ir_.CreateICmpULT(lane_indices(), splat(ir_.CreateTrunc(clamped, ir_.getInt32Ty())));
@@ -104,7 +105,8 @@ Value* VectorBuilder::at(Value* address, std::int64_t byte_offset) {
 }
 
 void VectorBuilder::prefetch(Value* address, std::int64_t byte_offset) {
-  // Beyond the end of a buffer the address is only a hint, so the GEP must not claim to be in bounds.
+  // Beyond the end of a buffer the address is only a hint, so the GEP must not claim to be in
+  // bounds.
   Value* ahead = ir_.CreateGEP(ir_.getInt8Ty(), address,
                                ir_.getInt64(static_cast<std::uint64_t>(byte_offset)));
   ir_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
@@ -130,8 +132,7 @@ void VectorBuilder::store(Element element, Value* v, Value* address, Value* mask
 }
 
 Value* VectorBuilder::load_scalar(Element element, Value* address) {
-  return widen(element,
-               ir_.CreateAlignedLoad(storage_type(element), address, align_of(element)));
+  return widen(element, ir_.CreateAlignedLoad(storage_type(element), address, align_of(element)));
 }
 
 void VectorBuilder::store_scalar(Element element, Value* scalar, Value* address) {
@@ -146,9 +147,9 @@ Value* VectorBuilder::lane_addresses(Value* address, Value* stride) {
 Value* VectorBuilder::load_strided(Element element, Value* address, Value* stride, Value* count) {
   llvm::Type* type = vector_of(storage_type(element), lanes());
   if (count != nullptr) {
-    return widen(element, ir_.CreateMaskedGather(type, lane_addresses(address, stride),
-                                                 align_of(element), first_lanes(count),
-                                                 llvm::Constant::getNullValue(type)));
+    return widen(element,
+                 ir_.CreateMaskedGather(type, lane_addresses(address, stride), align_of(element),
+                                        first_lanes(count), llvm::Constant::getNullValue(type)));
   }
   Value* bits = llvm::PoisonValue::get(type);
   for (int lane = 0; lane < lanes(); ++lane) {
@@ -169,8 +170,8 @@ void VectorBuilder::store_strided(Element element, Value* v, Value* address, Val
     return;
   }
   for (int lane = 0; lane < lanes(); ++lane) {
-    ir_.CreateAlignedStore(ir_.CreateExtractElement(bits, static_cast<std::uint64_t>(lane)), address,
-                           align_of(element));
+    ir_.CreateAlignedStore(ir_.CreateExtractElement(bits, static_cast<std::uint64_t>(lane)),
+                           address, align_of(element));
     if (lane + 1 < lanes()) address = at(address, stride);
   }
 }
@@ -198,13 +199,14 @@ Value* VectorBuilder::pair_bits(Element element, Pair even_odd) {
     order.push_back(lane);
     order.push_back(lanes() + lane);
   }
-  Value* elements = ir_.CreateShuffleVector(narrow(element, even_odd[0]),
-                                            narrow(element, even_odd[1]), order);
+  Value* elements =
+      ir_.CreateShuffleVector(narrow(element, even_odd[0]), narrow(element, even_odd[1]), order);
   const auto pair_size = static_cast<unsigned>(element_bytes(element)) * 16;
   return ir_.CreateBitCast(elements, vector_of(ir_.getIntNTy(pair_size), lanes()));
 }
 
-void VectorBuilder::store_interleaved(Element element, Pair even_odd, Value* address, Value* count) {
+void VectorBuilder::store_interleaved(Element element, Pair even_odd, Value* address,
+                                      Value* count) {
   Value* pairs = pair_bits(element, even_odd);
   if (count == nullptr) {
     ir_.CreateAlignedStore(pairs, address, align_of(element));

@@ -70,7 +70,9 @@ class File {
   int fd_;
 };
 
-std::string why() { return std::strerror(errno); }
+std::string why() {
+  return std::strerror(errno);
+}
 
 struct Entry {
   fs::path path;
@@ -99,7 +101,7 @@ std::string prepare_cache_folder(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return fmt::format("the cache folder {} cannot be created ({})", folder.string(), why());
   }
-  struct stat info {};
+  struct stat info{};
   if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return fmt::format("the cache folder {} is not a folder that can be read", folder.string());
   }
@@ -126,7 +128,7 @@ EntryRead read_entry(const fs::path& folder, const Hash128& key) {
     if (errno == ENOENT || errno == ENOTDIR) return {};
     return damaged(fmt::format("cannot be read ({})", why()));
   }
-  struct stat info {};
+  struct stat info{};
   Header header;
   if (::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return damaged("is not a file");
   const auto size = static_cast<std::uint64_t>(info.st_size);
@@ -137,7 +139,8 @@ EntryRead read_entry(const fs::path& folder, const Hash128& key) {
   std::vector<std::byte> payload(static_cast<std::size_t>(header.payload_bytes));
   if (!file.read(payload.data(), payload.size())) return damaged("is cut off");
   if (hash_of(payload) != header.checksum) return damaged("is damaged (wrong checksum)");
-  ::futimens(file.fd(), nullptr);  // used now; may fail on a read-only folder, where nothing is evicted
+  ::futimens(file.fd(),
+             nullptr);  // used now; may fail on a read-only folder, where nothing is evicted
   return {std::move(payload), ""};
 }
 

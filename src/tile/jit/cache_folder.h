@@ -13,8 +13,8 @@
 
 namespace tessera::tile {
 
-// Creates the folder if it is missing. Returns a sentence if it must not be used: it cannot be created,
-// or someone else could put code into it.
+// Creates the folder if it is missing. Returns a sentence if it must not be used: it cannot be
+// created, or someone else could put code into it.
 std::string prepare_cache_folder(const std::filesystem::path& folder);
 
 std::filesystem::path entry_path(const std::filesystem::path& folder, const Hash128& key);
@@ -31,7 +31,8 @@ EntryRead read_entry(const std::filesystem::path& folder, const Hash128& key);
 std::string write_entry(const std::filesystem::path& folder, const Hash128& key,
                         std::span<const std::byte> payload);
 
-// Removes the entries used longest ago until max_bytes are left, and what broken-off writes left behind.
+// Removes the entries used longest ago until max_bytes are left, and what broken-off writes left
+// behind.
 void evict_entries(const std::filesystem::path& folder, std::uintmax_t max_bytes);
 
 struct CacheUse {

@@ -15,7 +15,9 @@ void put(std::vector<std::byte>& out, const void* data, std::size_t size) {
   std::memcpy(out.data() + end, data, size);
 }
 
-void put_number(std::vector<std::byte>& out, std::uint64_t value) { put(out, &value, sizeof(value)); }
+void put_number(std::vector<std::byte>& out, std::uint64_t value) {
+  put(out, &value, sizeof(value));
+}
 
 void put_text(std::vector<std::byte>& out, const std::string& text) {
   put_number(out, text.size());

@@ -89,7 +89,8 @@ std::shared_ptr<const CompiledCode> CompileCache::get(const CompileRequest& requ
   }
 }
 
-CompileCache::Code CompileCache::load_or_compile(const CompileRequest& request, const Hash128& key) {
+CompileCache::Code CompileCache::load_or_compile(const CompileRequest& request,
+                                                 const Hash128& key) {
   std::string damage;
   if (folder_works_) {
     EntryRead entry = read_entry(options_.folder, key);

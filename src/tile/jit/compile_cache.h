@@ -15,23 +15,24 @@
 
 namespace tessera::tile {
 
-// One file per kernel, named after the 128-bit hash of the request, the compiler and this machine. A
-// file is written beside its place and renamed into it, so a reader sees all of it or nothing, and
-// several processes may use one folder. An entry that is damaged, cut off or not ours is compiled again,
-// with one warning. A folder that cannot be used costs one warning, and kernels are then kept in memory.
+// One file per kernel, named after the 128-bit hash of the request, the compiler and this machine.
+// A file is written beside its place and renamed into it, so a reader sees all of it or nothing,
+// and several processes may use one folder. An entry that is damaged, cut off or not ours is
+// compiled again, with one warning. A folder that cannot be used costs one warning, and kernels are
+// then kept in memory.
 class CompileCache {
  public:
   struct Options {
-    std::filesystem::path folder;               // empty: in memory only
-    std::uintmax_t max_bytes = 256u << 20;      // beyond it, entries unused for longest are removed
+    std::filesystem::path folder;           // empty: in memory only
+    std::uintmax_t max_bytes = 256u << 20;  // beyond it, entries unused for longest are removed
     std::function<void(const std::string&)> warn;  // called from any thread; may be empty
     std::function<CodeImage(const CompileRequest&)> compile;  // empty: the plugin
   };
 
   explicit CompileCache(Options options);
 
-  // The code for a request: from memory, from disk, or compiled now. Throws what the compiler throws.
-  // Requests for one key are compiled once; different keys are compiled at the same time.
+  // The code for a request: from memory, from disk, or compiled now. Throws what the compiler
+  // throws. Requests for one key are compiled once; different keys are compiled at the same time.
   std::shared_ptr<const CompiledCode> get(const CompileRequest& request);
 
   struct Statistics {
@@ -58,8 +59,8 @@ class CompileCache {
   bool write_failed_ = false;  // and was told
 };
 
-// $TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera/kernels, else ~/.cache/tessera/kernels; empty if none
-// of these is set.
+// $TESSERA_CACHE_DIR, else $XDG_CACHE_HOME/tessera/kernels, else ~/.cache/tessera/kernels; empty if
+// none of these is set.
 std::filesystem::path default_cache_folder();
 
 // The key of a request on this machine.

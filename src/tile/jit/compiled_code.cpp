@@ -34,7 +34,9 @@ CompiledCode::CompiledCode(const CodeImage& image) {
   }
 }
 
-CompiledCode::~CompiledCode() { ::munmap(memory_, bytes_); }
+CompiledCode::~CompiledCode() {
+  ::munmap(memory_, bytes_);
+}
 
 void* CompiledCode::address(std::string_view name) const {
   const auto found = entries_.find(name);

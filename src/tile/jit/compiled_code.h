@@ -10,19 +10,19 @@
 
 namespace tessera::tile {
 
-// Owns the executable mapping of an image; its functions are valid while it lives. The memory is written
-// once and then made read-only and executable: never both.
+// Owns the executable mapping of an image; its functions are valid while it lives. The memory is
+// written once and then made read-only and executable: never both.
 class CompiledCode {
  public:
-  // Throws Error(kUnsupported) if the image is for a CPU that this machine is not, Error(kOutOfMemory)
-  // if executable memory is refused.
+  // Throws Error(kUnsupported) if the image is for a CPU that this machine is not,
+  // Error(kOutOfMemory) if executable memory is refused.
   explicit CompiledCode(const CodeImage& image);
   ~CompiledCode();
   CompiledCode(const CompiledCode&) = delete;
   CompiledCode& operator=(const CompiledCode&) = delete;
 
-  // A named entry point: code.function<void(const float*, float*)>("kernel"). Throws Error(kCompiler) if
-  // there is none of that name.
+  // A named entry point: code.function<void(const float*, float*)>("kernel"). Throws
+  // Error(kCompiler) if there is none of that name.
   template <typename Signature>
   Signature* function(std::string_view name) const {
     return reinterpret_cast<Signature*>(address(name));

@@ -55,18 +55,21 @@ Plugin open_plugin() {
   return plugin;
 }
 
-// Opened once; a failure is tried again by the next request. Never closed: LLVM does not unload cleanly.
+// Opened once; a failure is tried again by the next request. Never closed: LLVM does not unload
+// cleanly.
 const Plugin& plugin() {
   static const Plugin opened = open_plugin();
   return opened;
 }
 
-tessera_text text(std::string_view view) { return {view.data(), view.size()}; }
+tessera_text text(std::string_view view) {
+  return {view.data(), view.size()};
+}
 
 std::string run_stage(const CompileRequest& request, tessera_stage stage) {
-  const tessera_compile_request abi{text(request.name),    text(request.front_end),
-                                    text(request.ir),      text(request.options),
-                                    text(request.cpu),     stage};
+  const tessera_compile_request abi{text(request.name), text(request.front_end),
+                                    text(request.ir),   text(request.options),
+                                    text(request.cpu),  stage};
   std::string result;
   const int status = plugin().compile(
       &abi,
@@ -93,7 +96,8 @@ CodeImage compile(const CompileRequest& request) {
 std::string compile_to_text(const CompileRequest& request, std::string_view stage) {
   if (stage == "llvm") return run_stage(request, TESSERA_STAGE_LLVM);
   if (stage == "asm") return run_stage(request, TESSERA_STAGE_ASM);
-  fail(ErrorCode::kInvalidArgument, "the compiler has no stage named {}; it has llvm and asm", stage);
+  fail(ErrorCode::kInvalidArgument, "the compiler has no stage named {}; it has llvm and asm",
+       stage);
 }
 
 std::filesystem::path compiler_path() {
@@ -103,7 +107,7 @@ std::filesystem::path compiler_path() {
   const fs::path folder = this_binary().parent_path();
   std::error_code error;
   for (const fs::path& candidate :
-       {folder / kPluginFile, folder / ".." / "lib" / "tessera" / kPluginFile,
+       {folder / kPluginFile, folder / TESSERA_PLUGIN_FROM_BIN / kPluginFile,
         fs::path(TESSERA_PLUGIN_DIR) / kPluginFile}) {
     if (fs::exists(candidate, error)) return candidate;
   }
@@ -114,7 +118,7 @@ Hash128 compiler_identity() {
   Hasher hasher;
   hasher.add(std::string_view(TESSERA_VERSION));
   hasher.add(std::uint64_t{TESSERA_COMPILER_ABI});
-  struct stat info {};
+  struct stat info{};
   if (::stat(compiler_path().c_str(), &info) == 0) {
     hasher.add(static_cast<std::uint64_t>(info.st_size));
     hasher.add(static_cast<std::uint64_t>(info.st_mtim.tv_sec));

@@ -10,7 +10,9 @@ constexpr unsigned __int128 kPrime = (static_cast<unsigned __int128>(0x1000000u)
 
 }  // namespace
 
-std::string Hash128::to_hex() const { return fmt::format("{:016x}{:016x}", high, low); }
+std::string Hash128::to_hex() const {
+  return fmt::format("{:016x}{:016x}", high, low);
+}
 
 void Hasher::add_bytes(std::span<const std::byte> bytes) {
   for (const std::byte byte : bytes) {
@@ -24,7 +26,9 @@ void Hasher::add(std::string_view text) {
   add_bytes(std::as_bytes(std::span(text)));
 }
 
-void Hasher::add(std::uint64_t value) { add_bytes(std::as_bytes(std::span(&value, 1))); }
+void Hasher::add(std::uint64_t value) {
+  add_bytes(std::as_bytes(std::span(&value, 1)));
+}
 
 Hash128 Hasher::result() const {
   return {static_cast<std::uint64_t>(state_ >> 64), static_cast<std::uint64_t>(state_)};

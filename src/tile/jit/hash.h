@@ -29,8 +29,8 @@ class Hasher {
   Hash128 result() const;
 
  private:
-  unsigned __int128 state_ = (static_cast<unsigned __int128>(0x6c62272e07bb0142u) << 64) |
-                             0x62b821756295c58du;
+  unsigned __int128 state_ =
+      (static_cast<unsigned __int128>(0x6c62272e07bb0142u) << 64) | 0x62b821756295c58du;
 };
 
 Hash128 hash_of(std::span<const std::byte> bytes);

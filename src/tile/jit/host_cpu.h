@@ -5,8 +5,8 @@
 
 namespace tessera::tile {
 
-// Differs between CPUs of different models or with different instructions (also where a virtual machine
-// hides some).
+// Differs between CPUs of different models or with different instructions (also where a virtual
+// machine hides some).
 void add_host_cpu(Hasher& hasher);
 
 }  // namespace tessera::tile

@@ -63,8 +63,7 @@ void pack_panel(const PackSource& source, const PackedShape& shape, std::int64_t
 template <typename T, int kInterleave>
 void unpack_as(const PackedShape& shape, const T* packed, float* rows) {
   for (std::int64_t i = 0; i < shape.n; ++i) {
-    const T* panel =
-        packed + i / kPanelColumns * shape.k_groups() * kInterleave * kPanelColumns;
+    const T* panel = packed + i / kPanelColumns * shape.k_groups() * kInterleave * kPanelColumns;
     for (std::int64_t j = 0; j < shape.k; ++j) {
       const std::int64_t group = j / kInterleave * kPanelColumns + i % kPanelColumns;
       rows[i * shape.k + j] = to_float(panel[group * kInterleave + j % kInterleave]);

@@ -26,8 +26,12 @@ PanelLayout panel_layout(DType dtype) {
   return PanelLayout::kF32;
 }
 
-std::size_t element_bytes(PanelLayout layout) { return layout == PanelLayout::kF32 ? 4 : 2; }
+std::size_t element_bytes(PanelLayout layout) {
+  return layout == PanelLayout::kF32 ? 4 : 2;
+}
 
-int k_interleave(PanelLayout layout) { return layout == PanelLayout::kBF16 ? 2 : 1; }
+int k_interleave(PanelLayout layout) {
+  return layout == PanelLayout::kBF16 ? 2 : 1;
+}
 
 }  // namespace tessera::tile::cpu

@@ -1,15 +1,17 @@
-// How a packed weight lies in memory. The emitted matmul loops and the packer both follow this file.
+// How a packed weight lies in memory. The emitted matmul loops and the packer both follow this
+// file.
 //
 // A weight maps k inputs to n outputs. It is cut into panels of 32 output columns (two AVX-512
-// registers, four of AVX2); within a panel the inputs run in order, and the columns lie side by side,
-// so that one pass over a panel reads memory front to back:
+// registers, four of AVX2); within a panel the inputs run in order, and the columns lie side by
+// side, so that one pass over a panel reads memory front to back:
 //
 //   kF32    [n/32][k][32]       fp32
-//   kBF16   [n/32][k/2][32][2]  bf16, two inputs of a column adjacent: the operand of a bf16 dot product
-//   kF16    [n/32][k][32]       fp16, widened while loading
+//   kBF16   [n/32][k/2][32][2]  bf16, two inputs of a column adjacent: the operand of a bf16 dot
+//   product kF16    [n/32][k][32]       fp16, widened while loading
 //
-// Sizes that are no multiple (n of 32, k of the interleave) are padded with zeros. Panels are aligned
-// to 64 bytes. Quantised layouts (int8 [n/32][k/4][32][4], int4 groups) will be further values here.
+// Sizes that are no multiple (n of 32, k of the interleave) are padded with zeros. Panels are
+// aligned to 64 bytes. Quantised layouts (int8 [n/32][k/4][32][4], int4 groups) will be further
+// values here.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +45,7 @@ struct PackedShape {
 
   std::int64_t panels() const { return (n + kPanelColumns - 1) / kPanelColumns; }
   // k in units of the interleave, rounded up.
-  std::int64_t k_groups() const {
-    return (k + k_interleave(layout) - 1) / k_interleave(layout);
-  }
+  std::int64_t k_groups() const { return (k + k_interleave(layout) - 1) / k_interleave(layout); }
   // Bytes of one k group of one panel: what the emitted loop advances by.
   std::size_t group_bytes() const {
     return static_cast<std::size_t>(kPanelColumns * k_interleave(layout)) * element_bytes(layout);
