@@ -1,4 +1,5 @@
-// The tile language: kernels written in C++, traced once per shape class and compiled for the CPU at hand.
+// The tile language: kernels written in C++, traced once per shape class and compiled for the CPU
+// at hand.
 //
 //   using namespace tessera::tile;
 //   const Dim t = Dim::dynamic("t"), n = Dim::fixed("n");
@@ -14,8 +15,9 @@
 //   });
 //   rms_norm(executor, {argument(x, Element::kBF16, {rows, 2048}), ...});
 //
-// The body runs once for a shape class and records what it does; numbers of the class (fixed dims) are
-// plain integers in it, dynamic dims are symbols. Reference and error numbers: docs/tile-language.md.
+// The body runs once for a shape class and records what it does; numbers of the class (fixed dims)
+// are plain integers in it, dynamic dims are symbols. Reference and error numbers:
+// docs/tile-language.md.
 #pragma once
 
 #include <array>
@@ -51,7 +53,8 @@ class Index {
  public:
   Index() : Index(0) {}
   Index(std::int64_t value);  // NOLINT(google-explicit-constructor): numbers are indices
-  Index(int value) : Index(static_cast<std::int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
+  Index(int value)
+      : Index(static_cast<std::int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
   explicit Index(const ir::IndexExpr& expression);
 
   const ir::IndexExpr& expression() const { return *expression_; }
@@ -120,9 +123,9 @@ class Tile {
 
 // A tile or a number as an operand, with the place it was written at.
 struct Operand {
-  Operand(Tile t, Where at = Where::current()) : tile(t), where(at) {}                // NOLINT
-  Operand(const Tensor& packed, Where at = Where::current());                         // NOLINT
-  Operand(double value, Where at = Where::current()) : number(value), where(at) {}    // NOLINT
+  Operand(Tile t, Where at = Where::current()) : tile(t), where(at) {}              // NOLINT
+  Operand(const Tensor& packed, Where at = Where::current());                       // NOLINT
+  Operand(double value, Where at = Where::current()) : number(value), where(at) {}  // NOLINT
   std::optional<Tile> tile;
   double number = 0;
   Where where;
@@ -135,12 +138,14 @@ struct Access {
 };
 
 // --- Reading and writing ---
-Tile view(const Tensor& x, Indices shape, Indices offsets, Access access = {}, Where = Where::current());
+Tile view(const Tensor& x, Indices shape, Indices offsets, Access access = {},
+          Where = Where::current());
 void assemble(const Operand& value, const Tensor& to, Indices offsets, Access access = {});
 // Stores element (a0, a1, ...) of the tile at to[indices], written with axis(0), axis(1), ...:
 //   assemble_at(k, k_nope, {row / s, axis(1), row % s, axis(2)})  with row = first + axis(0)
 void assemble_at(const Operand& value, const Tensor& to, Indices indices);
-// A tensor of the kernel's own: assembled first, viewed later (across iterations only after the loop).
+// A tensor of the kernel's own: assembled first, viewed later (across iterations only after the
+// loop).
 Tensor local(std::string name, Element element, Indices dims, Where = Where::current());
 
 // --- Shape ---
@@ -198,8 +203,8 @@ void loop_unroll(const Index& count, std::vector<int> factors,
                  const std::function<void(Index, int)>& body, Where = Where::current());
 
 // --- Tuning; a kernel without any of these is right and close to its best ---
-// Matmuls: rows of a block, summed elements of a step (multiple of 2), columns of a task (multiple of 32).
-// 0 leaves a choice to the compiler.
+// Matmuls: rows of a block, summed elements of a step (multiple of 2), columns of a task (multiple
+// of 32). 0 leaves a choice to the compiler.
 void set_cube_tile_shapes(int m, int k, int n, Where = Where::current());
 // Everything else: how many loop iterations make a task.
 void set_vec_tile_shapes(int rows, Where = Where::current());
@@ -210,9 +215,9 @@ void set_pass_options(std::initializer_list<std::pair<std::string_view, std::int
 // --- Signatures ---
 class Dim {
  public:
-  Dim(std::int64_t number) : number_(number) {}                     // NOLINT: numbers are dims
-  Dim(int number) : number_(number) {}                              // NOLINT: numbers are dims
-  static Dim fixed(std::string name) { return Dim(std::move(name), false); }    // a number per class
+  Dim(std::int64_t number) : number_(number) {}  // NOLINT: numbers are dims
+  Dim(int number) : number_(number) {}           // NOLINT: numbers are dims
+  static Dim fixed(std::string name) { return Dim(std::move(name), false); }   // a number per class
   static Dim dynamic(std::string name) { return Dim(std::move(name), true); }  // a symbol
   // A product of dims; its factors must be dims of other arguments.
   friend Dim operator*(const Dim& a, const Dim& b);
@@ -234,7 +239,8 @@ struct Parameter {
   enum class Role : std::uint8_t { kIn, kOut, kWeight };
   Role role = Role::kIn;
   std::string name;
-  std::optional<Element> element;  // nothing: any floating-point type, a property of the shape class
+  std::optional<Element>
+      element;  // nothing: any floating-point type, a property of the shape class
   std::vector<Dim> dims;
 };
 
@@ -261,16 +267,16 @@ Argument packed_argument(const void* panels, Element element, std::int64_t n, st
 
 using Body = std::function<void(const std::vector<Tensor>&)>;
 
-// A kernel and the code made for it so far. Copies share both. Calls from several threads are safe as long
-// as each has a thread pool of its own.
+// A kernel and the code made for it so far. Copies share both. Calls from several threads are safe
+// as long as each has a thread pool of its own.
 class Kernel {
  public:
   Kernel() = default;
   Kernel(std::string name, std::vector<Parameter> signature, Body body, Where where);
 
   const std::string& name() const;
-  // Checks the arguments against the signature, compiles or loads what their shape class needs, runs.
-  // After the first call of a class nothing is allocated.
+  // Checks the arguments against the signature, compiles or loads what their shape class needs,
+  // runs. After the first call of a class nothing is allocated.
   void run(ThreadPool& pool, std::span<const Argument> arguments) const;
   // The same on an executor: whatever has a pool().
   template <typename Executor>
@@ -283,7 +289,8 @@ class Kernel {
   }
   // Compiles or loads without running: only dims and element types of the arguments matter.
   void prepare(std::span<const Argument> arguments) const;
-  // The kernel's text for the class of these arguments: "trace", the name of a pass, "llvm" or "asm".
+  // The kernel's text for the class of these arguments: "trace", the name of a pass, "llvm" or
+  // "asm".
   std::string stage(std::string_view stage, std::span<const Argument> arguments) const;
 
   struct State;
@@ -313,12 +320,14 @@ struct Arity<R (*)(A...)> {
 
 // A kernel from a body that takes one Tensor per parameter.
 template <typename F>
-Kernel jit(std::string name, std::vector<Parameter> signature, F body, Where where = Where::current()) {
+Kernel jit(std::string name, std::vector<Parameter> signature, F body,
+           Where where = Where::current()) {
   constexpr std::size_t arity = internal::Arity<F>::value;
   if (signature.size() != arity) internal::wrong_arity(name, signature.size(), arity, where);
   Body call = [body](const std::vector<Tensor>& tensors) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { body(tensors[I]...); }(
-        std::make_index_sequence<arity>());
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      body(tensors[I]...);
+    }(std::make_index_sequence<arity>());
   };
   return Kernel(std::move(name), std::move(signature), std::move(call), where);
 }

@@ -33,8 +33,9 @@ struct Location {
   bool operator==(const Location&) const = default;
 };
 
-// A kernel that cannot be traced, compiled or called. number() is stable ("TL101"; docs/tile-language.md
-// lists them); what() is a sentence that starts with it and names the place, the operation and the shapes.
+// A kernel that cannot be traced, compiled or called. number() is stable ("TL101";
+// docs/tile-language.md lists them); what() is a sentence that starts with it and names the place,
+// the operation and the shapes.
 class KernelError : public Error {
  public:
   KernelError(std::string number, const std::string& sentence, Location location = {})

@@ -1,5 +1,5 @@
-// Running small kernels against plain loops: tensors between guard bytes, outputs poisoned with NaN, one,
-// two and three threads that must agree to the bit.
+// Running small kernels against plain loops: tensors between guard bytes, outputs poisoned with
+// NaN, one, two and three threads that must agree to the bit.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,8 @@ class Data {
     bytes_.assign(2 * kGuard + size(), kGuardByte);
     std::memset(data(), 0xff, size());  // NaN in every floating-point type
   }
-  static Data random(Element element, Shape shape, unsigned seed, double low = -2, double high = 2) {
+  static Data random(Element element, Shape shape, unsigned seed, double low = -2,
+                     double high = 2) {
     Data data(element, std::move(shape));
     std::mt19937 engine(seed);
     std::uniform_real_distribution<double> uniform(low, high);
@@ -47,7 +48,9 @@ class Data {
   const Shape& shape() const { return shape_; }
   std::byte* data() { return bytes_.data() + kGuard; }
   const std::byte* data() const { return bytes_.data() + kGuard; }
-  Argument argument() { return tile::argument(data(), element_, std::span<const std::int64_t>(shape_)); }
+  Argument argument() {
+    return tile::argument(data(), element_, std::span<const std::int64_t>(shape_));
+  }
 
   double operator[](std::int64_t i) const {
     const std::byte* at = data() + i * static_cast<std::int64_t>(size_in_bytes(element_));
@@ -87,7 +90,9 @@ class Data {
     return true;
   }
   bool same_bits(const Data& other) const { return bytes_ == other.bytes_; }
-  std::size_t size() const { return static_cast<std::size_t>(count(shape_)) * size_in_bytes(element_); }
+  std::size_t size() const {
+    return static_cast<std::size_t>(count(shape_)) * size_in_bytes(element_);
+  }
 
  private:
   static constexpr std::size_t kGuard = 256;
@@ -140,7 +145,8 @@ inline Pools& pools() {
 }
 
 // Runs on one, two and three threads; outputs are poisoned before each run and must agree.
-inline void run(const Kernel& kernel, const std::vector<Argument>& arguments, const std::vector<Data*>& outputs) {
+inline void run(const Kernel& kernel, const std::vector<Argument>& arguments,
+                const std::vector<Data*>& outputs) {
   std::vector<Data> first;
   for (ThreadPool* pool : {&pools().one, &pools().two, &pools().three}) {
     for (Data* output : outputs) std::memset(output->data(), 0xff, output->size());
@@ -176,7 +182,8 @@ inline void expect_close(const Data& actual, const std::function<double(std::int
                          double tolerance = 2e-6, double scale = 1) {
   for (std::int64_t i = 0; i < count(actual.shape()); ++i) {
     const double want = expected(i);
-    const double bound = tolerance * (scale + std::abs(want)) + rounding(actual.element()) * std::abs(want);
+    const double bound =
+        tolerance * (scale + std::abs(want)) + rounding(actual.element()) * std::abs(want);
     if (std::abs(actual[i] - want) <= bound) continue;
     if (std::isinf(want) && actual[i] == want) continue;
     if (std::isnan(want) && std::isnan(actual[i])) continue;

@@ -91,14 +91,17 @@ TEST(IrText, RoundTripOfEveryStage) {
 }
 
 TEST(IrText, LocationsAreReadBack) {
-  Kernel kernel = parse("kernel k { out y: fp32[4] %0 = const 1 : fp32[4] loc \"a.cpp\":12 assemble %0, y[0] }");
+  Kernel kernel = parse(
+      "kernel k { out y: fp32[4] %0 = const 1 : fp32[4] loc \"a.cpp\":12 assemble %0, y[0] }");
   EXPECT_EQ(kernel.body[0].location, (Location{"a.cpp", 12}));
-  EXPECT_EQ(print(parse(print(kernel, {.locations = true})), {.locations = true}), print(kernel, {.locations = true}));
+  EXPECT_EQ(print(parse(print(kernel, {.locations = true})), {.locations = true}),
+            print(kernel, {.locations = true}));
 }
 
 TEST(IrText, IndexExpressionsHaveOneForm) {
   const auto printed = [](const std::string& index) {
-    const Kernel kernel = parse("kernel k { symbol a in 1..* symbol b in 1..* out y: fp32[" + index + "] }");
+    const Kernel kernel =
+        parse("kernel k { symbol a in 1..* symbol b in 1..* out y: fp32[" + index + "] }");
     return kernel.memories[0].dims[0].to_string();
   };
   EXPECT_EQ(printed("b + a"), "a + b");
@@ -142,7 +145,9 @@ TEST(IrText, DamagedTextNeverCrashes) {
   int accepted = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string damaged = text;
-    const auto any = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine); };
+    const auto any = [&](std::size_t n) {
+      return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine);
+    };
     for (std::size_t i = 0; i <= any(3); ++i) {
       const std::size_t at = any(damaged.size());
       switch (any(4)) {

@@ -12,7 +12,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string after(const std::string& stage, const std::string& text) { return text_after(ir::parse(text), stage); }
+std::string after(const std::string& stage, const std::string& text) {
+  return text_after(ir::parse(text), stage);
+}
 
 TEST(Unroll, CutsADynamicCountExactly) {
   const std::string text = after("unroll", R"(kernel k {
@@ -37,7 +39,8 @@ TEST(Unroll, LeavesOutWhatTheClassDoesNotNeed) {
     unroll (row < t) by [8, 1] { %0 = const 1 : fp32[8] assemble %0, y[row] } {
       %1 = const 1 : fp32[1] assemble %1, y[row] } })";
   EXPECT_THAT(after("unroll", "kernel k { symbol t in 1..1" + kernel), Not(HasSubstr("loop")));
-  EXPECT_THAT(after("unroll", "kernel k { symbol t in 3..4" + kernel), HasSubstr("loop (row_by1 < t)"));
+  EXPECT_THAT(after("unroll", "kernel k { symbol t in 3..4" + kernel),
+              HasSubstr("loop (row_by1 < t)"));
   EXPECT_THAT(after("unroll", "kernel k { symbol t in 3..4" + kernel), Not(HasSubstr("fp32[8]")));
   EXPECT_THAT(after("unroll", "kernel k { symbol t in 8..8" + kernel), Not(HasSubstr("row_by1")));
 }

@@ -30,7 +30,8 @@ void check(const Kernel& kernel, Element element, std::int64_t t, std::int64_t n
     for (std::int64_t j = 0; j < n; ++j) sum += x[r * n + j] * x[r * n + j];
     scale.push_back(1 / std::sqrt(sum / static_cast<double>(n) + 1e-6));
   }
-  expect_close(y, [&](std::int64_t i) { return x[i] * scale[static_cast<std::size_t>(i / n)] * w[i % n]; });
+  expect_close(
+      y, [&](std::int64_t i) { return x[i] * scale[static_cast<std::size_t>(i / n)] * w[i % n]; });
 }
 
 TEST(RunRmsNorm, EveryRowCountToSeventy) {

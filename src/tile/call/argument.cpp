@@ -52,8 +52,8 @@ Argument packed_argument(const void* panels, Element element, std::int64_t n, st
 
 void internal::wrong_arity(const std::string& name, std::size_t parameters, std::size_t arity,
                            const Where& where) {
-  fail_at(code::kBadSignature, to_location(where), "kernel {}: the signature has {} parameters, the body takes {}",
-          name, parameters, arity);
+  fail_at(code::kBadSignature, to_location(where),
+          "kernel {}: the signature has {} parameters, the body takes {}", name, parameters, arity);
 }
 
 }  // namespace tessera::tile

@@ -35,7 +35,8 @@ struct ClassCode {
 };
 
 // An expression in the symbols.
-std::int64_t value_of(const ir::IndexExpr& expression, const Signature& signature, const Binding& binding) {
+std::int64_t value_of(const ir::IndexExpr& expression, const Signature& signature,
+                      const Binding& binding) {
   std::int64_t sum = expression.constant();
   for (const ir::IndexExpr::Term& term : expression.terms()) {
     const ir::Atom& atom = *term.atom;
@@ -72,14 +73,16 @@ std::int64_t value_of(const ir::IndexExpr& expression, const Signature& signatur
 // The calling thread's memory for what crosses phases.
 std::byte* call_scratch(std::int64_t bytes) {
   thread_local Buffer buffer;
-  if (buffer.size() < static_cast<std::size_t>(bytes)) buffer = Buffer(static_cast<std::size_t>(bytes));
+  if (buffer.size() < static_cast<std::size_t>(bytes))
+    buffer = Buffer(static_cast<std::size_t>(bytes));
   return buffer.data();
 }
 
 }  // namespace
 
 struct Kernel::State {
-  State(std::string kernel_name, std::vector<Parameter> parameters, Body kernel_body, const Location& at)
+  State(std::string kernel_name, std::vector<Parameter> parameters, Body kernel_body,
+        const Location& at)
       : name(std::move(kernel_name)),
         signature(name, std::move(parameters), at),
         body(std::move(kernel_body)),
@@ -98,7 +101,8 @@ struct Kernel::State {
   const ClassCode* find(const Binding& binding);
   const ClassCode& get(const Binding& binding);
   std::unique_ptr<ClassCode> make(const Binding& binding) const;
-  void check_elements(const ClassCode& code, const Binding& binding, std::span<const Argument> arguments) const;
+  void check_elements(const ClassCode& code, const Binding& binding,
+                      std::span<const Argument> arguments) const;
 };
 
 ir::Kernel Kernel::State::trace(const Binding& binding) const {
@@ -110,12 +114,14 @@ ir::Kernel Kernel::State::trace(const Binding& binding) const {
   for (std::size_t i = 0; i < signature.parameters.size(); ++i) {
     const Parameter& parameter = signature.parameters[i];
     ir::Memory memory;
-    memory.kind = parameter.role == Parameter::Role::kOut ? ir::MemoryKind::kOut : ir::MemoryKind::kIn;
+    memory.kind =
+        parameter.role == Parameter::Role::kOut ? ir::MemoryKind::kOut : ir::MemoryKind::kIn;
     memory.name = parameter.name;
     memory.element = binding.elements[i];
     memory.panels = parameter.role == Parameter::Role::kWeight;
     memory.location = location;
-    for (const Dim& dim : parameter.dims) memory.dims.push_back(dim_expression(signature, dim, binding));
+    for (const Dim& dim : parameter.dims)
+      memory.dims.push_back(dim_expression(signature, dim, binding));
     tensors.push_back(tracer.add_memory(std::move(memory)));
   }
   body(tensors);
@@ -138,7 +144,8 @@ std::unique_ptr<ClassCode> Kernel::State::make(const Binding& binding) const {
   try {
     made->code = shared_cache()->get(request(kernel));
   } catch (const Error&) {
-    // The compiler's text has no places in it: the passes alone may find the same fault and say where.
+    // The compiler's text has no places in it: the passes alone may find the same fault and say
+    // where.
     ir::Kernel again = kernel;
     run_passes(again);
     throw;
@@ -189,16 +196,19 @@ void Kernel::State::check_elements(const ClassCode& code, const Binding& binding
     const auto* elements = static_cast<const std::int32_t*>(argument.data);
     for (std::int64_t i = 0; i < n; ++i) {
       if (0 <= elements[i] && elements[i] < limit) continue;
-      fail_at(code::kBadCall, {}, "kernel {}: element {} of {} is {}, but must lie in 0 ... {}", name, i,
-              signature.parameters[check.parameter].name, elements[i], limit - 1);
+      fail_at(code::kBadCall, {}, "kernel {}: element {} of {} is {}, but must lie in 0 ... {}",
+              name, i, signature.parameters[check.parameter].name, elements[i], limit - 1);
     }
   }
 }
 
 Kernel::Kernel(std::string name, std::vector<Parameter> signature, Body body, Where where)
-    : state_(std::make_shared<State>(std::move(name), std::move(signature), std::move(body), to_location(where))) {}
+    : state_(std::make_shared<State>(std::move(name), std::move(signature), std::move(body),
+                                     to_location(where))) {}
 
-const std::string& Kernel::name() const { return state_->name; }
+const std::string& Kernel::name() const {
+  return state_->name;
+}
 
 void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments) const {
   State& state = *state_;

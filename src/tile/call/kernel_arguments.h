@@ -14,8 +14,8 @@ struct KernelArguments {
   std::int64_t* plan = nullptr;           // written by the function "plan"
 };
 
-// What "plan" writes, from the symbols: the number of phases, the bytes of scratch, then the number of
-// tasks of each phase.
+// What "plan" writes, from the symbols: the number of phases, the bytes of scratch, then the number
+// of tasks of each phase.
 inline constexpr int kPlanPhases = 0;
 inline constexpr int kPlanScratch = 1;
 inline constexpr int kPlanTasks = 2;

@@ -1,8 +1,8 @@
 // Which code serves which arguments.
 //
-// A shape class fixes the element types, the fixed dims, and for every dynamic dim a range: 1, 2, 3-4, 5-8,
-// 9-16, or 17 and more. Within a class one piece of code is right for all shapes; the ranges let it know
-// which loops are needed and what threads should share.
+// A shape class fixes the element types, the fixed dims, and for every dynamic dim a range: 1, 2,
+// 3-4, 5-8, 9-16, or 17 and more. Within a class one piece of code is right for all shapes; the
+// ranges let it know which loops are needed and what threads should share.
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ inline constexpr int kMaxSymbols = 8;
 
 // The names of a signature's dims, in order of first appearance.
 struct Signature {
-  explicit Signature(const std::string& kernel, std::vector<Parameter> parameters, const Location& location);
+  explicit Signature(const std::string& kernel, std::vector<Parameter> parameters,
+                     const Location& location);
 
   std::vector<Parameter> parameters;
   std::vector<std::string> fixed;
@@ -38,9 +39,11 @@ struct Binding {
 };
 
 // Checks number, element types, ranks and dims; throws TL301. Does not look at the data.
-Binding bind(const std::string& kernel, const Signature& signature, std::span<const Argument> arguments);
+Binding bind(const std::string& kernel, const Signature& signature,
+             std::span<const Argument> arguments);
 // Null pointers, alignment and overlaps; throws TL301 and TL302.
-void check_data(const std::string& kernel, const Signature& signature, std::span<const Argument> arguments);
+void check_data(const std::string& kernel, const Signature& signature,
+                std::span<const Argument> arguments);
 
 // The range that holds a dynamic dim's value.
 ir::Symbol symbol_class(const std::string& name, std::int64_t value);

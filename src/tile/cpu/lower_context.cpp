@@ -74,7 +74,8 @@ Value* LowerContext::eval(const IndexExpr& index) {
 IndexExpr LowerContext::offset_of(const ir::Op& access) const {
   const ir::Memory& memory = *kernel.find_memory(access.memory);
   IndexExpr offset = 0;
-  for (std::size_t d = 0; d < memory.dims.size(); ++d) offset = offset * memory.dims[d] + access.index[d];
+  for (std::size_t d = 0; d < memory.dims.size(); ++d)
+    offset = offset * memory.dims[d] + access.index[d];
   return offset;
 }
 
@@ -88,8 +89,8 @@ Value* LowerContext::address(const ir::Op& access, const IndexExpr& offset) {
 
 Value* LowerContext::stack(std::int64_t bytes) {
   llvm::IRBuilder<> at_entry(&function->getEntryBlock(), function->getEntryBlock().begin());
-  llvm::AllocaInst* block =
-      at_entry.CreateAlloca(at_entry.getInt8Ty(), at_entry.getInt64(static_cast<std::uint64_t>(bytes)));
+  llvm::AllocaInst* block = at_entry.CreateAlloca(
+      at_entry.getInt8Ty(), at_entry.getInt64(static_cast<std::uint64_t>(bytes)));
   block->setAlignment(llvm::Align(64));
   return block;
 }

@@ -1,4 +1,5 @@
-// What every part of the lowering of one function needs: the kernel, the values of names, addresses.
+// What every part of the lowering of one function needs: the kernel, the values of names,
+// addresses.
 #pragma once
 
 #include <map>
@@ -25,12 +26,14 @@ class LowerContext {
   VectorBuilder& b;
   const ir::Kernel& kernel;
   llvm::Function* function;
-  Names names;                              // symbols and variables in scope: i64
-  std::map<std::string, llvm::Value*> base; // address of each memory
-  ir::Ranges ranges;                        // of the names in scope
+  Names names;                               // symbols and variables in scope: i64
+  std::map<std::string, llvm::Value*> base;  // address of each memory
+  ir::Ranges ranges;                         // of the names in scope
 
   llvm::IRBuilder<>& ir() { return b.ir(); }
-  llvm::Value* number(std::int64_t value) { return ir().getInt64(static_cast<std::uint64_t>(value)); }
+  llvm::Value* number(std::int64_t value) {
+    return ir().getInt64(static_cast<std::uint64_t>(value));
+  }
   llvm::Value* eval(const ir::IndexExpr& index);
 
   // The element's distance from the start of its memory, in elements.

@@ -1,9 +1,9 @@
 // Contracts: register blocks of rows and columns over a packed weight, and what takes their sums.
 //
-// A sink knows its columns as base + sum of factor * variable. Where the runs of neighbouring columns are
-// whole vectors, a vector of sums belongs to one run: one comparison decides, and the sink's body runs on
-// the register. Otherwise the vector goes through 64 bytes of stack, lane by lane: right for any shape,
-// and only odd ones pay.
+// A sink knows its columns as base + sum of factor * variable. Where the runs of neighbouring
+// columns are whole vectors, a vector of sums belongs to one run: one comparison decides, and the
+// sink's body runs on the register. Otherwise the vector goes through 64 bytes of stack, lane by
+// lane: right for any shape, and only odd ones pay.
 #include <algorithm>
 
 #include "tile/cpu/lower_points.h"
@@ -37,16 +37,17 @@ struct ColumnVar {
 
 struct Sink {
   const Op* nest;
-  const ir::Var* row = nullptr;      // nullptr: row 0 alone
+  const ir::Var* row = nullptr;  // nullptr: row 0 alone
   std::int64_t first_column = 0;
-  std::vector<ColumnVar> columns;    // the largest factor first; the last one steps by 1
+  std::vector<ColumnVar> columns;  // the largest factor first; the last one steps by 1
   bool in_vectors = false;
 };
 
 class ContractLowering {
  public:
   ContractLowering(LowerContext& context, const Op& op) : c_(context), op_(op) {
-    if (op.index.size() != 1) fail_at(code::kCannotLower, op.location, "{}: columns not shared out", print(op));
+    if (op.index.size() != 1)
+      fail_at(code::kCannotLower, op.location, "{}: columns not shared out", print(op));
     const ir::Memory& weight = *c_.kernel.find_memory(op.blocks[0][1].memory);
     shape_ = {layout_of(weight.element), weight.dims[0].constant(), weight.dims[1].constant()};
     for (const Op& nest : op.blocks[1]) sinks_.push_back(describe(nest));
@@ -100,9 +101,11 @@ class ContractLowering {
     const IndexExpr& column = acc->index[1];
     sink.first_column = column.constant();
     for (const IndexExpr::Term& term : column.terms()) {
-      const ir::Var* var = term.atom->kind == ir::Atom::Kind::kName ? find(term.atom->name) : nullptr;
+      const ir::Var* var =
+          term.atom->kind == ir::Atom::Kind::kName ? find(term.atom->name) : nullptr;
       if (var == nullptr || !var->extent.is_constant() || term.coefficient < 1) {
-        fail_at(code::kCannotLower, nest.location, "a sink that takes column {}", column.to_string());
+        fail_at(code::kCannotLower, nest.location, "a sink that takes column {}",
+                column.to_string());
       }
       sink.columns.push_back({var, term.coefficient, var->extent.constant()});
     }
@@ -122,8 +125,8 @@ class ContractLowering {
     return sink;
   }
 
-  // Rows first ... first + block.rows - 1, all columns of the panel. first_known is first where that is
-  // a constant.
+  // Rows first ... first + block.rows - 1, all columns of the panel. first_known is first where
+  // that is a constant.
   void rows_block(const MatmulBlock& block, Value* first, std::int64_t first_known) {
     const RowOperand rows = row_operand(block, first);
     llvm::IRBuilder<>& ir = c_.ir();
@@ -142,7 +145,8 @@ class ContractLowering {
       const ir::Option* cube = c_.kernel.find_option("cube_tile");
       const std::int64_t step = cube != nullptr && cube->values[1] > 0 ? cube->values[1] : k;
       for (std::int64_t at = 0; at < k; at += step) {
-        sums = emitter.multiply(rows, weight, c_.number(at), c_.number(std::min(k, at + step)), sums);
+        sums =
+            emitter.multiply(rows, weight, c_.number(at), c_.number(std::min(k, at + step)), sums);
       }
       emitter.finish(sums, [&](int row, int vector, Value* sum) {
         Value* at_row = ir.CreateAdd(first, c_.number(row));
@@ -159,35 +163,40 @@ class ContractLowering {
     const std::string& k = op_.vars[2].name;
     const Movement along_m = movement(offset, m);
     if (!along_m.known || !movement(offset, k).is(1)) {
-      fail_at(code::kCannotLower, load.location, "{}: rows that are not rows in memory", print(load));
+      fail_at(code::kCannotLower, load.location, "{}: rows that are not rows in memory",
+              print(load));
     }
     const cpu::Element from = storage(load.type.element);
     const cpu::Element to = activation_element(c_.b.target(), shape_.layout);
     const int g = k_interleave(shape_.layout);
     Value* base = nullptr;
-    c_.with(op_.vars[0], first, [&] {
-      c_.with(op_.vars[2], c_.number(0), [&] { base = c_.address(load, offset); });
-    });
+    c_.with(op_.vars[0], first,
+            [&] { c_.with(op_.vars[2], c_.number(0), [&] { base = c_.address(load, offset); }); });
     Value* row_stride = c_.eval(along_m.stride * element_bytes(from));
     if (from == to) return {base, row_stride, c_.number(g * element_bytes(from))};
     const std::int64_t bytes = block.rows * ((shape_.k + g - 1) / g) * g * element_bytes(to);
     if (bytes > kMaxPackedBytes) {
-      fail_at(code::kTileTooLarge, op_.location, "matmul: {} rows of {} need {} bytes to be widened; use fewer rows",
-              block.rows, shape_.k, bytes);
+      fail_at(code::kTileTooLarge, op_.location,
+              "matmul: {} rows of {} need {} bytes to be widened; use fewer rows", block.rows,
+              shape_.k, bytes);
     }
     Value* packed = packed_;
     if (packed == nullptr) packed = packed_ = c_.stack(bytes);  // the first block is the largest
-    return emit_pack_rows(c_.b, block.rows, g, c_.number(shape_.k), from, base, row_stride, to, packed);
+    return emit_pack_rows(c_.b, block.rows, g, c_.number(shape_.k), from, base, row_stride, to,
+                          packed);
   }
 
   void take(const Sink& sink, Value* row, std::int64_t row_known, Value* column, Value* sum) {
     // Rows that the sink does not have: only where its row count differs from the block's.
     if (sink.row == nullptr) {
-      if (row_known == 0 && op_.vars[0].extent == IndexExpr(1)) return columns(sink, row, column, sum);
-      return c_.when(c_.ir().CreateICmpEQ(row, c_.number(0)), [&] { columns(sink, row, column, sum); });
+      if (row_known == 0 && op_.vars[0].extent == IndexExpr(1))
+        return columns(sink, row, column, sum);
+      return c_.when(c_.ir().CreateICmpEQ(row, c_.number(0)),
+                     [&] { columns(sink, row, column, sum); });
     }
     if (sink.row->extent == op_.vars[0].extent) return columns(sink, row, column, sum);
-    c_.when(c_.ir().CreateICmpSLT(row, c_.eval(sink.row->extent)), [&] { columns(sink, row, column, sum); });
+    c_.when(c_.ir().CreateICmpSLT(row, c_.eval(sink.row->extent)),
+            [&] { columns(sink, row, column, sum); });
   }
 
   void columns(const Sink& sink, Value* row, Value* column, Value* sum) {
@@ -215,8 +224,8 @@ class ContractLowering {
     ir.CreateAlignedStore(sum, lanes_, llvm::Align(4));
     emit_loop(ir, c_.number(0), c_.number(c_.b.lanes()), 1, [&](Value* lane) {
       Points points;
-      points.acc = ir.CreateAlignedLoad(ir.getFloatTy(), c_.b.at(lanes_, ir.CreateMul(lane, c_.number(4))),
-                                        llvm::Align(4));
+      points.acc = ir.CreateAlignedLoad(
+          ir.getFloatTy(), c_.b.at(lanes_, ir.CreateMul(lane, c_.number(4))), llvm::Align(4));
       at_column(sink, ir.CreateAdd(column, lane), points);
     });
   }
@@ -245,10 +254,15 @@ class ContractLowering {
     const bool last = i + 1 == sink.columns.size();
     Value* at = v.factor == 1 ? rest : ir.CreateUDiv(rest, c_.number(v.factor));
     Value* inner = v.factor == 1 ? c_.number(0) : ir.CreateURem(rest, c_.number(v.factor));
-    const auto inside = [&] { c_.with(*v.var, at, [&] { with_columns(sink, inner, i + 1, points); }); };
-    // The columns between the runs belong to other sinks; behind the last variable there must be none.
+    const auto inside = [&] {
+      c_.with(*v.var, at, [&] { with_columns(sink, inner, i + 1, points); });
+    };
+    // The columns between the runs belong to other sinks; behind the last variable there must be
+    // none.
     const std::int64_t outer = i == 0 ? 0 : sink.columns[i - 1].factor;
-    Value* mine = i == 0 || outer == v.factor * v.extent ? nullptr : ir.CreateICmpULT(at, c_.number(v.extent));
+    Value* mine = i == 0 || outer == v.factor * v.extent
+                      ? nullptr
+                      : ir.CreateICmpULT(at, c_.number(v.extent));
     if (last && v.factor != 1) {
       Value* exact = ir.CreateICmpEQ(inner, c_.number(0));
       mine = mine == nullptr ? exact : ir.CreateAnd(mine, exact);
@@ -267,6 +281,8 @@ class ContractLowering {
 
 }  // namespace
 
-void lower_contract(LowerContext& context, const Op& contract) { ContractLowering(context, contract).run(); }
+void lower_contract(LowerContext& context, const Op& contract) {
+  ContractLowering(context, contract).run();
+}
 
 }  // namespace tessera::tile::cpu

@@ -31,8 +31,8 @@ class KernelLowering {
 
   std::unique_ptr<llvm::Module> run() {
     if (kernel_.body.size() > static_cast<std::size_t>(kMaxPhases)) {
-      fail_at(code::kCannotLower, {}, "kernel {} has {} phases, more than {}", kernel_.name, kernel_.body.size(),
-              kMaxPhases);
+      fail_at(code::kCannotLower, {}, "kernel {} has {} phases, more than {}", kernel_.name,
+              kernel_.body.size(), kMaxPhases);
     }
     plan();
     for (std::size_t p = 0; p < kernel_.body.size(); ++p) phase(p);
@@ -43,7 +43,8 @@ class KernelLowering {
   // A function of the call interface; the builder stands in its entry block.
   llvm::Function* begin_function(const std::string& name) {
     llvm::Type* pointer = ir_.getPtrTy();
-    auto* type = llvm::FunctionType::get(ir_.getVoidTy(), {pointer, ir_.getInt64Ty(), ir_.getInt64Ty()}, false);
+    auto* type = llvm::FunctionType::get(ir_.getVoidTy(),
+                                         {pointer, ir_.getInt64Ty(), ir_.getInt64Ty()}, false);
     auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, *module_);
     prepare_function(*function, target_);
     ir_.SetInsertPoint(llvm::BasicBlock::Create(ir_.getContext(), "entry", function));
@@ -51,8 +52,8 @@ class KernelLowering {
   }
 
   Value* field(Value* arguments, std::size_t offset) {
-    return ir_.CreateAlignedLoad(ir_.getPtrTy(), builder_.at(arguments, static_cast<std::int64_t>(offset)),
-                                 llvm::Align(8));
+    return ir_.CreateAlignedLoad(
+        ir_.getPtrTy(), builder_.at(arguments, static_cast<std::int64_t>(offset)), llvm::Align(8));
   }
 
   void define_symbols(LowerContext& context, Value* arguments) {
@@ -75,7 +76,8 @@ class KernelLowering {
       switch (memory.kind) {
         case ir::MemoryKind::kIn:
         case ir::MemoryKind::kOut:
-          base = ir_.CreateAlignedLoad(ir_.getPtrTy(), builder_.at(tensors, 8 * at++), llvm::Align(8));
+          base =
+              ir_.CreateAlignedLoad(ir_.getPtrTy(), builder_.at(tensors, 8 * at++), llvm::Align(8));
           break;
         case ir::MemoryKind::kTemp:
           if (memory.placed) base = builder_.at(task, context.eval(memory.offset));
@@ -94,7 +96,8 @@ class KernelLowering {
 
   IndexExpr task_count(const Op& tasks) const {
     const std::int64_t chunk = tasks.ints[0];
-    return simplify(IndexExpr::div(iterations(tasks) + (chunk - 1), chunk), kernel_.symbol_ranges());
+    return simplify(IndexExpr::div(iterations(tasks) + (chunk - 1), chunk),
+                    kernel_.symbol_ranges());
   }
 
   void plan() {
@@ -132,17 +135,23 @@ class KernelLowering {
     ir_.CreateRetVoid();
   }
 
-  // The tasks of this section that are in [begin, end): they have the numbers base ... base + n - 1.
-  void section(LowerContext& context, const Op& tasks, Value* begin, Value* end, const IndexExpr& base,
-               const IndexExpr& n) {
-    const auto smaller = [&](Value* a, Value* b) { return ir_.CreateSelect(ir_.CreateICmpSLT(a, b), a, b); };
-    const auto larger = [&](Value* a, Value* b) { return ir_.CreateSelect(ir_.CreateICmpSGT(a, b), a, b); };
+  // The tasks of this section that are in [begin, end): they have the numbers base ... base + n
+  // - 1.
+  void section(LowerContext& context, const Op& tasks, Value* begin, Value* end,
+               const IndexExpr& base, const IndexExpr& n) {
+    const auto smaller = [&](Value* a, Value* b) {
+      return ir_.CreateSelect(ir_.CreateICmpSLT(a, b), a, b);
+    };
+    const auto larger = [&](Value* a, Value* b) {
+      return ir_.CreateSelect(ir_.CreateICmpSGT(a, b), a, b);
+    };
     Value* chunk = context.number(tasks.ints[0]);
     Value* first = larger(ir_.CreateSub(begin, context.eval(base)), context.number(0));
     Value* last = smaller(ir_.CreateSub(end, context.eval(base)), context.eval(n));
     Value* from = ir_.CreateMul(first, chunk);
     Value* to = smaller(ir_.CreateMul(last, chunk), context.eval(iterations(tasks)));
-    emit_loop(ir_, from, to, 1, [&](Value* iteration) { one(context, tasks, iteration, tasks.vars.size()); });
+    emit_loop(ir_, from, to, 1,
+              [&](Value* iteration) { one(context, tasks, iteration, tasks.vars.size()); });
   }
 
   // The variables of the section from the number of the iteration, the last one fastest.
@@ -167,8 +176,8 @@ class KernelLowering {
 
 }  // namespace
 
-std::unique_ptr<llvm::Module> lower_tile_text(std::string_view text, std::string_view, const Target& target,
-                                              llvm::LLVMContext& context) {
+std::unique_ptr<llvm::Module> lower_tile_text(std::string_view text, std::string_view,
+                                              const Target& target, llvm::LLVMContext& context) {
   ir::Kernel kernel = ir::parse(text);
   run_passes(kernel);
   return KernelLowering(kernel, target, context).run();

@@ -13,8 +13,8 @@ class Module;
 
 namespace tessera::tile::cpu {
 
-// Parses the text of a traced kernel, runs the passes and lowers the result: one function per phase and
-// one that plans a call (tile/call/kernel_arguments.h).
+// Parses the text of a traced kernel, runs the passes and lowers the result: one function per phase
+// and one that plans a call (tile/call/kernel_arguments.h).
 std::unique_ptr<llvm::Module> lower_tile_text(std::string_view ir, std::string_view options,
                                               const Target& target, llvm::LLVMContext& context);
 

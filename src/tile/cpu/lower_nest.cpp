@@ -1,8 +1,8 @@
 // Nests: loops around points, one variable of them in vectors.
 //
-// Which one is decided by how the body's accesses move with it: neighbours in memory are best, the same
-// element for all lanes costs nothing, anything else is gathered lane by lane. Where no variable moves
-// linearly through every access, the nest is scalar code.
+// Which one is decided by how the body's accesses move with it: neighbours in memory are best, the
+// same element for all lanes costs nothing, anything else is gathered lane by lane. Where no
+// variable moves linearly through every access, the nest is scalar code.
 #include <algorithm>
 #include <limits>
 
@@ -69,7 +69,9 @@ class NestLowering {
     }
   }
 
-  const ir::Var* vector_var() const { return vector_ < 0 ? nullptr : &nest_.vars[static_cast<std::size_t>(vector_)]; }
+  const ir::Var* vector_var() const {
+    return vector_ < 0 ? nullptr : &nest_.vars[static_cast<std::size_t>(vector_)];
+  }
 
   void loops(const std::vector<ir::Var>& outer, std::size_t depth) {
     if (depth < outer.size()) {
@@ -131,11 +133,13 @@ class NestLowering {
                          const std::function<Values(const Values&)>& inner) {
     if (depth == vars.size()) return inner(sums);
     const ir::Var& var = vars[depth];
-    return emit_loop(c_.ir(), c_.number(0), c_.eval(var.extent), 1, sums, [&](Value* index, const Values& carried) {
-      Values next;
-      c_.with(var, index, [&] { next = reduction_loops(vars, depth + 1, carried, inner); });
-      return next;
-    });
+    return emit_loop(c_.ir(), c_.number(0), c_.eval(var.extent), 1, sums,
+                     [&](Value* index, const Values& carried) {
+                       Values next;
+                       c_.with(var, index,
+                               [&] { next = reduction_loops(vars, depth + 1, carried, inner); });
+                       return next;
+                     });
   }
 
   Value* accumulate(const Points& points, Value* sum) {
@@ -151,22 +155,26 @@ class NestLowering {
     if (points.vector_var.empty()) return c_.b.store_scalar(element, result, address);
     const Movement move = movement(offset, points.vector_var);
     if (move.is(1)) return c_.b.store(element, result, address, points.mask);
-    c_.b.store_strided(element, result, address, c_.eval(move.stride * element_bytes(element)), points.count);
+    c_.b.store_strided(element, result, address, c_.eval(move.stride * element_bytes(element)),
+                       points.count);
   }
 
   // One result; the vector (if any) runs along what is summed.
   void reduce_row() {
     const ir::Var* var = vector_var();
     if (var == nullptr) {
-      const Values sums = reduction_loops(scalar_reductions(), 0, {start(false)}, [&](const Values& carried) {
-        return Values{accumulate({}, carried[0])};
-      });
+      const Values sums = reduction_loops(
+          scalar_reductions(), 0, {start(false)},
+          [&](const Values& carried) { return Values{accumulate({}, carried[0])}; });
       return store_result(sums[0], {});
     }
     Values sums(kReductionSums, start(true));
-    sums = reduction_loops(scalar_reductions(), 0, sums, [&](const Values& c) { return reduce_strip(*var, c); });
+    sums = reduction_loops(scalar_reductions(), 0, sums,
+                           [&](const Values& c) { return reduce_strip(*var, c); });
     // As a tree, so that the order is fixed.
-    const auto join = [&](Value* a, Value* b) { return points_.sums() ? c_.b.add(a, b) : c_.b.maximum(a, b); };
+    const auto join = [&](Value* a, Value* b) {
+      return points_.sums() ? c_.b.add(a, b) : c_.b.maximum(a, b);
+    };
     Value* all = join(join(sums[0], sums[1]), join(sums[2], sums[3]));
     store_result(points_.sums() ? c_.b.sum(all) : c_.b.max(all), {});
   }
@@ -183,22 +191,24 @@ class NestLowering {
     Points points;
     points.vector_var = var.name;
     points_.hoist(points);
-    Values sums = emit_loop(ir, c_.number(0), blocks, lanes * kReductionSums, initial,
-                            [&](Value* index, const Values& carried) {
-                              Values next;
-                              for (int i = 0; i < kReductionSums; ++i) {
-                                Value* at = ir.CreateAdd(index, c_.number(i * lanes));
-                                c_.with(var, at, [&] {
-                                  next.push_back(accumulate(points, carried[static_cast<std::size_t>(i)]));
-                                });
-                              }
-                              return next;
-                            });
-    const Values first = emit_loop(ir, blocks, whole, lanes, {sums[0]}, [&](Value* index, const Values& carried) {
-      Values next;
-      c_.with(var, index, [&] { next.push_back(accumulate(points, carried[0])); });
-      return next;
-    });
+    Values sums =
+        emit_loop(ir, c_.number(0), blocks, lanes * kReductionSums, initial,
+                  [&](Value* index, const Values& carried) {
+                    Values next;
+                    for (int i = 0; i < kReductionSums; ++i) {
+                      Value* at = ir.CreateAdd(index, c_.number(i * lanes));
+                      c_.with(var, at, [&] {
+                        next.push_back(accumulate(points, carried[static_cast<std::size_t>(i)]));
+                      });
+                    }
+                    return next;
+                  });
+    const Values first =
+        emit_loop(ir, blocks, whole, lanes, {sums[0]}, [&](Value* index, const Values& carried) {
+          Values next;
+          c_.with(var, index, [&] { next.push_back(accumulate(points, carried[0])); });
+          return next;
+        });
     sums[0] = first[0];
     Value* rest = ir.CreateSub(count, whole);
     const auto* known = llvm::dyn_cast<llvm::ConstantInt>(rest);
@@ -212,9 +222,9 @@ class NestLowering {
   // A vector of results; what is summed runs in loops.
   void reduce_columns(const ir::Var& var) {
     strips(var, [&](const Points& points) {
-      const Values sums = reduction_loops(scalar_reductions(), 0, {start(true)}, [&](const Values& carried) {
-        return Values{accumulate_column(points, carried[0])};
-      });
+      const Values sums = reduction_loops(
+          scalar_reductions(), 0, {start(true)},
+          [&](const Values& carried) { return Values{accumulate_column(points, carried[0])}; });
       store_result(sums[0], points);
     });
   }
@@ -235,6 +245,8 @@ class NestLowering {
 
 }  // namespace
 
-void lower_nest(LowerContext& context, const Op& nest) { NestLowering(context, nest).run(); }
+void lower_nest(LowerContext& context, const Op& nest) {
+  NestLowering(context, nest).run();
+}
 
 }  // namespace tessera::tile::cpu

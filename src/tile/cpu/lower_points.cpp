@@ -25,7 +25,8 @@ Movement movement(const IndexExpr& offset, const std::string& var) {
     // A product with a dim that is known when the kernel runs is a stride, too.
     const std::string* a = atom.args[0].as_name();
     const std::string* b = atom.args.size() == 2 ? atom.args[1].as_name() : nullptr;
-    if (atom.kind != ir::Atom::Kind::kProduct || a == nullptr || b == nullptr || *a == *b) return {};
+    if (atom.kind != ir::Atom::Kind::kProduct || a == nullptr || b == nullptr || *a == *b)
+      return {};
     result.stride = result.stride + IndexExpr::name(*a == var ? *b : *a) * term.coefficient;
   }
   result.known = true;
@@ -64,7 +65,8 @@ void PointEmitter::emit(const Points& points) {
   for (const Op& op : body_) {
     if (op.result >= 0) {
       const auto known = values_.find(op.result);
-      const bool hoisted = known != values_.end() && !known->second.lanes && !points.vector_var.empty();
+      const bool hoisted =
+          known != values_.end() && !known->second.lanes && !points.vector_var.empty();
       if (!hoisted && !is_fused_product(op)) one(op, points);
     } else if (op.kind == Kind::kStore) {
       store(op, points);
@@ -82,11 +84,13 @@ llvm::Value* PointEmitter::accumulated(const Points& points, llvm::Value* sum) {
   const Op& accumulate = body_.back();
   const bool vector = !points.vector_var.empty();
   VectorBuilder& b = c_.b;
-  const Op* product = body_.size() >= 2 && is_fused_product(body_[body_.size() - 2]) ? &body_[body_.size() - 2]
-                                                                                       : nullptr;
+  const Op* product = body_.size() >= 2 && is_fused_product(body_[body_.size() - 2])
+                          ? &body_[body_.size() - 2]
+                          : nullptr;
   llvm::Value* next = nullptr;
   if (product != nullptr) {
-    next = b.mul_add(operand(product->operands[0], vector), operand(product->operands[1], vector), sum);
+    next = b.mul_add(operand(product->operands[0], vector), operand(product->operands[1], vector),
+                     sum);
   } else {
     llvm::Value* value = operand(accumulate.operands[0], vector);
     next = sums() ? b.add(sum, value) : b.maximum(sum, value);
@@ -112,7 +116,8 @@ PointEmitter::Value PointEmitter::load(const Op& op, const Points& points) {
   const IndexExpr offset = c_.offset_of(op);
   const cpu::Element element = storage(op.type.element);
   const Movement move = movement(offset, points.vector_var);
-  if (points.vector_var.empty() || move.is(0)) return {b.load_scalar(element, c_.address(op, offset)), false};
+  if (points.vector_var.empty() || move.is(0))
+    return {b.load_scalar(element, c_.address(op, offset)), false};
   if (!move.known) fail_at(code::kCannotLower, op.location, "{}: no vector load", print(op));
   if (move.is(1)) return {b.load(element, c_.address(op, offset), points.mask), true};
   llvm::Value* stride = c_.eval(move.stride * element_bytes(element));
@@ -125,12 +130,14 @@ void PointEmitter::store(const Op& op, const Points& points) {
   const IndexExpr offset = c_.offset_of(op);
   const cpu::Element element = storage(memory.element);
   llvm::Value* address = c_.address(op, offset);
-  if (points.vector_var.empty()) return b.store_scalar(element, operand(op.operands[0], false), address);
+  if (points.vector_var.empty())
+    return b.store_scalar(element, operand(op.operands[0], false), address);
   const Movement move = movement(offset, points.vector_var);
   llvm::Value* value = operand(op.operands[0], true);
   if (move.is(1)) return b.store(element, value, address, points.mask);
   if (!move.known) fail_at(code::kCannotLower, op.location, "{}: no vector store", print(op));
-  b.store_strided(element, value, address, c_.eval(move.stride * element_bytes(element)), points.count);
+  b.store_strided(element, value, address, c_.eval(move.stride * element_bytes(element)),
+                  points.count);
 }
 
 llvm::Value* PointEmitter::convert(const Op& op, llvm::Value* from, tile::Element from_element) {
@@ -138,7 +145,8 @@ llvm::Value* PointEmitter::convert(const Op& op, llvm::Value* from, tile::Elemen
   const tile::Element to = op.type.element;
   const bool from_int = !is_float(from_element);
   const bool to_int = !is_float(to);
-  if (from_int && to_int) return to == from_element ? from : b.widen(storage(to), b.narrow(storage(to), from));
+  if (from_int && to_int)
+    return to == from_element ? from : b.widen(storage(to), b.narrow(storage(to), from));
   if (from_int) from = b.int_to_float(from);
   if (to == tile::Element::kI32) return b.float_to_int(from);
   return to == tile::Element::kF32 || (to == from_element) ? from : b.round(storage(to), from);
@@ -147,7 +155,8 @@ llvm::Value* PointEmitter::convert(const Op& op, llvm::Value* from, tile::Elemen
 llvm::Value* PointEmitter::compute(const Op& op, bool lanes) {
   VectorBuilder& b = c_.b;
   llvm::IRBuilder<>& ir = c_.ir();
-  if (op.kind == Kind::kConst) return llvm::ConstantFP::get(ir.getFloatTy(), static_cast<float>(op.number));
+  if (op.kind == Kind::kConst)
+    return llvm::ConstantFP::get(ir.getFloatTy(), static_cast<float>(op.number));
   std::vector<llvm::Value*> in;
   for (int value : op.operands) in.push_back(operand(value, lanes));
   if (is_comparison(op.kind)) {

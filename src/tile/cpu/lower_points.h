@@ -10,17 +10,17 @@ namespace tessera::tile::cpu {
 
 // How an access moves when the vector's variable does.
 struct Movement {
-  bool known = false;       // false: no vector, an index that is not linear in the variable
-  ir::IndexExpr stride;     // elements; 0: the same for all lanes
+  bool known = false;    // false: no vector, an index that is not linear in the variable
+  ir::IndexExpr stride;  // elements; 0: the same for all lanes
   bool is(std::int64_t elements) const { return known && stride == ir::IndexExpr(elements); }
 };
 Movement movement(const ir::IndexExpr& offset, const std::string& var);
 
 struct Points {
-  std::string vector_var;         // empty: scalar code
-  llvm::Value* mask = nullptr;    // lanes that are real; nullptr: all
-  llvm::Value* count = nullptr;   // their number, where there is a mask
-  llvm::Value* acc = nullptr;     // what `acc` is: a scalar or a vector
+  std::string vector_var;        // empty: scalar code
+  llvm::Value* mask = nullptr;   // lanes that are real; nullptr: all
+  llvm::Value* count = nullptr;  // their number, where there is a mask
+  llvm::Value* acc = nullptr;    // what `acc` is: a scalar or a vector
 };
 
 class PointEmitter {
@@ -31,8 +31,8 @@ class PointEmitter {
   void hoist(const Points& points);
   // Emits the rest; variables must be in the context's names, the vector's at its first lane.
   void emit(const Points& points);
-  // The operand of the body's accumulate after emit: a vector where points has a variable and the value
-  // depends on it. If the operand is a product, sum + a * b is formed at once.
+  // The operand of the body's accumulate after emit: a vector where points has a variable and the
+  // value depends on it. If the operand is a product, sum + a * b is formed at once.
   llvm::Value* accumulated(const Points& points, llvm::Value* sum);
   bool sums() const { return body_.back().kind == ir::Kind::kAccumulateSum; }
 

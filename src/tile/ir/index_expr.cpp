@@ -41,8 +41,9 @@ std::string print_atom(const Atom& atom) {
 }  // namespace
 
 void IndexExpr::add(const AtomPtr& atom, std::int64_t coefficient) {
-  const auto at = std::lower_bound(terms_.begin(), terms_.end(), atom->text,
-                                   [](const Term& t, const std::string& s) { return t.atom->text < s; });
+  const auto at =
+      std::lower_bound(terms_.begin(), terms_.end(), atom->text,
+                       [](const Term& t, const std::string& s) { return t.atom->text < s; });
   if (at != terms_.end() && at->atom->text == atom->text) {
     at->coefficient += coefficient;
     if (at->coefficient == 0) terms_.erase(at);
@@ -132,8 +133,8 @@ IndexExpr IndexExpr::substitute(const std::map<std::string, IndexExpr>& values) 
     }
     std::vector<IndexExpr> args;
     for (const IndexExpr& arg : atom.args) args.push_back(arg.substitute(values));
-    const IndexExpr replaced =
-        atom.kind == Atom::Kind::kElement ? element(atom.name, args) : of(atom.kind, args[0], args[1]);
+    const IndexExpr replaced = atom.kind == Atom::Kind::kElement ? element(atom.name, args)
+                                                                 : of(atom.kind, args[0], args[1]);
     result = result + replaced.scaled(term.coefficient);
   }
   return result;
@@ -150,10 +151,9 @@ IndexExpr IndexExpr::rename_tensors(const std::map<std::string, std::string>& na
     std::vector<IndexExpr> args;
     for (const IndexExpr& arg : atom.args) args.push_back(arg.rename_tensors(names));
     const auto found = names.find(atom.name);
-    const IndexExpr replaced =
-        atom.kind == Atom::Kind::kElement
-            ? element(found == names.end() ? atom.name : found->second, args)
-            : of(atom.kind, args[0], args[1]);
+    const IndexExpr replaced = atom.kind == Atom::Kind::kElement
+                                   ? element(found == names.end() ? atom.name : found->second, args)
+                                   : of(atom.kind, args[0], args[1]);
     result = result + replaced.scaled(term.coefficient);
   }
   return result;
@@ -181,9 +181,10 @@ std::string IndexExpr::to_string() const {
 
 bool IndexExpr::operator==(const IndexExpr& other) const {
   return constant_ == other.constant_ && terms_.size() == other.terms_.size() &&
-         std::equal(terms_.begin(), terms_.end(), other.terms_.begin(), [](const Term& a, const Term& b) {
-           return a.coefficient == b.coefficient && a.atom->text == b.atom->text;
-         });
+         std::equal(terms_.begin(), terms_.end(), other.terms_.begin(),
+                    [](const Term& a, const Term& b) {
+                      return a.coefficient == b.coefficient && a.atom->text == b.atom->text;
+                    });
 }
 
 IndexExpr IndexExpr::scaled(std::int64_t factor) const {
@@ -202,7 +203,9 @@ IndexExpr IndexExpr::operator+(const IndexExpr& other) const {
   return result;
 }
 
-IndexExpr IndexExpr::operator-(const IndexExpr& other) const { return *this + other.scaled(-1); }
+IndexExpr IndexExpr::operator-(const IndexExpr& other) const {
+  return *this + other.scaled(-1);
+}
 
 IndexExpr IndexExpr::operator*(const IndexExpr& other) const {
   if (other.is_constant()) return scaled(other.constant_);
@@ -216,7 +219,8 @@ IndexExpr IndexExpr::operator*(const IndexExpr& other) const {
     for (const Term& b : other.terms_) {
       IndexExpr factor;
       factor.add(b.atom, 1);
-      result = result + atom(Atom::Kind::kProduct, single, factor).scaled(a.coefficient * b.coefficient);
+      result =
+          result + atom(Atom::Kind::kProduct, single, factor).scaled(a.coefficient * b.coefficient);
     }
   }
   for (const Term& b : other.terms_) {
@@ -230,7 +234,8 @@ IndexExpr IndexExpr::operator*(const IndexExpr& other) const {
 IndexExpr IndexExpr::div(const IndexExpr& a, const IndexExpr& b) {
   if (b.is_constant()) {
     if (b.constant() == 1) return a;
-    if (a.is_constant() && b.constant() > 0 && a.constant() >= 0) return a.constant() / b.constant();
+    if (a.is_constant() && b.constant() > 0 && a.constant() >= 0)
+      return a.constant() / b.constant();
   }
   if (a.is_zero()) return a;
   return atom(Atom::Kind::kDiv, a, b);
@@ -239,7 +244,8 @@ IndexExpr IndexExpr::div(const IndexExpr& a, const IndexExpr& b) {
 IndexExpr IndexExpr::mod(const IndexExpr& a, const IndexExpr& b) {
   if (b.is_constant()) {
     if (b.constant() == 1) return 0;
-    if (a.is_constant() && b.constant() > 0 && a.constant() >= 0) return a.constant() % b.constant();
+    if (a.is_constant() && b.constant() > 0 && a.constant() >= 0)
+      return a.constant() % b.constant();
   }
   if (a.is_zero()) return a;
   return atom(Atom::Kind::kMod, a, b);

@@ -1,9 +1,9 @@
 // Index expressions: what offsets, extents, sizes and valid shapes are made of.
 //
-// A constant plus a sum of coefficient * atom, kept sorted, so that equal expressions are equal text. An
-// atom is a name (a symbol or a loop variable), an element of an int32 tensor, a product of two
-// expressions that are not constant, a floor division, a remainder, a minimum or a maximum. Division and
-// remainder are those of non-negative numbers: every index in a kernel is one.
+// A constant plus a sum of coefficient * atom, kept sorted, so that equal expressions are equal
+// text. An atom is a name (a symbol or a loop variable), an element of an int32 tensor, a product
+// of two expressions that are not constant, a floor division, a remainder, a minimum or a maximum.
+// Division and remainder are those of non-negative numbers: every index in a kernel is one.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ class IndexExpr {
   };
 
   IndexExpr() = default;
-  IndexExpr(std::int64_t constant) : constant_(constant) {}  // NOLINT: numbers are index expressions
+  IndexExpr(std::int64_t constant)
+      : constant_(constant) {}  // NOLINT: numbers are index expressions
 
   static IndexExpr name(const std::string& name);
   static IndexExpr element(const std::string& tensor, std::vector<IndexExpr> index);

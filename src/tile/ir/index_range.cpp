@@ -27,7 +27,8 @@ Range range_of_atom(const Atom& atom, const Ranges& ranges) {
     const auto found = ranges.find(atom.name);
     return found == ranges.end() ? Range{} : found->second;
   }
-  if (atom.kind == Atom::Kind::kElement) return {0, std::nullopt};  // checked before the kernel runs
+  if (atom.kind == Atom::Kind::kElement)
+    return {0, std::nullopt};  // checked before the kernel runs
   const Range a = range_of(atom.args[0], ranges);
   const Range b = range_of(atom.args[1], ranges);
   switch (atom.kind) {
@@ -39,7 +40,8 @@ Range range_of_atom(const Atom& atom, const Ranges& ranges) {
     case Atom::Kind::kDiv: {
       const bool by_positive = b.low && *b.low > 0 && a.low && *a.low >= 0;
       if (!by_positive) return {0, std::nullopt};
-      return {b.high ? Bound(*a.low / *b.high) : Bound(0), a.high ? Bound(*a.high / *b.low) : std::nullopt};
+      return {b.high ? Bound(*a.low / *b.high) : Bound(0),
+              a.high ? Bound(*a.high / *b.low) : std::nullopt};
     }
     case Atom::Kind::kMod: {
       Bound high = b.high ? Bound(std::max<std::int64_t>(*b.high - 1, 0)) : std::nullopt;
@@ -122,7 +124,8 @@ IndexExpr simplify_atom(const Atom& atom, const Ranges& ranges) {
       return is_div ? IndexExpr(0) : a;
     }
     // mod(e, d) where e is part of the way: drop multiples of d.
-    if (!is_div && b.is_constant() && b.constant() > 0 && range_of(rest, ranges).low.value_or(-1) >= 0) {
+    if (!is_div && b.is_constant() && b.constant() > 0 &&
+        range_of(rest, ranges).low.value_or(-1) >= 0) {
       return IndexExpr::mod(rest, b);
     }
   }

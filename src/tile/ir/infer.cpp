@@ -17,7 +17,8 @@ using Operands = std::vector<const Op*>;
     if (!types.empty()) types += " and ";
     types += print(operand->type);
   }
-  fail_at(code::kDtypeMismatch, op.location, "{} takes {}, not {}", to_string(op.kind), wanted, types);
+  fail_at(code::kDtypeMismatch, op.location, "{} takes {}, not {}", to_string(op.kind), wanted,
+          types);
 }
 
 void want_floats(const Op& op, const Operands& operands) {
@@ -31,8 +32,8 @@ void want_floats(const Op& op, const Operands& operands) {
 std::size_t axis_of(const Op& op, std::size_t rank) {
   const std::int64_t axis = op.ints.size() == 1 ? op.ints[0] : -1;
   if (axis < 0 || axis >= static_cast<std::int64_t>(rank)) {
-    fail_at(code::kUnsupportedShape, op.location, "{}: axis {} of a tile of rank {}", to_string(op.kind),
-            axis, rank);
+    fail_at(code::kUnsupportedShape, op.location, "{}: axis {} of a tile of rank {}",
+            to_string(op.kind), axis, rank);
   }
   return static_cast<std::size_t>(axis);
 }
@@ -61,7 +62,8 @@ Type infer_reshape(const Op& op, const Type& from) {
             shape_text(from.shape), shape_text(to.shape), from.elements(), to.elements());
   }
   if (from.fully_valid()) return to;
-  // Leading dimensions that stay as they are keep their valid extent; behind them all must be valid.
+  // Leading dimensions that stay as they are keep their valid extent; behind them all must be
+  // valid.
   std::size_t same = 0;
   while (same < from.shape.size() && same < to.shape.size() && from.shape[same] == to.shape[same]) {
     to.valid[same] = from.valid[same];
@@ -70,8 +72,8 @@ Type infer_reshape(const Op& op, const Type& from) {
   for (std::size_t d = same; d < from.shape.size(); ++d) {
     if (!from.fully_valid(d)) {
       fail_at(code::kUnsupportedShape, op.location,
-              "reshape of a partly valid tile {} to {}: dimension {} would be torn apart", print(from),
-              shape_text(to.shape), d);
+              "reshape of a partly valid tile {} to {}: dimension {} would be torn apart",
+              print(from), shape_text(to.shape), d);
     }
   }
   return to;
@@ -85,8 +87,9 @@ Type infer_transpose(const Op& op, const Type& from) {
     is_permutation = sorted[d] == static_cast<std::int64_t>(d);
   }
   if (!is_permutation) {
-    fail_at(code::kUnsupportedShape, op.location, "transpose: {} is no permutation of the {} dimensions of {}",
-            shape_text(op.ints), from.shape.size(), shape_text(from.shape));
+    fail_at(code::kUnsupportedShape, op.location,
+            "transpose: {} is no permutation of the {} dimensions of {}", shape_text(op.ints),
+            from.shape.size(), shape_text(from.shape));
   }
   Type to;
   to.element = from.element;
@@ -107,12 +110,13 @@ Type infer_concat(const Op& op, const Operands& operands) {
       fits = d == axis || (next.shape[d] == type.shape[d] && next.valid[d] == type.valid[d]);
     }
     if (!fits) {
-      fail_at(code::kUnsupportedShape, op.location, "concat along {}: {} does not continue {}", axis,
-              print(next), print(type));
+      fail_at(code::kUnsupportedShape, op.location, "concat along {}: {} does not continue {}",
+              axis, print(next), print(type));
     }
     if (!type.fully_valid(axis)) {
       fail_at(code::kUnsupportedShape, op.location,
-              "concat along {}: only the last part may be partly valid there, not {}", axis, print(type));
+              "concat along {}: only the last part may be partly valid there, not {}", axis,
+              print(type));
     }
     type.valid[axis] = IndexExpr(type.shape[axis]) + next.valid[axis];
     type.shape[axis] += next.shape[axis];
@@ -131,8 +135,8 @@ Type infer_slice(const Op& op, const Type& from) {
     }
   }
   if (!fits) {
-    fail_at(code::kOutOfBounds, op.location, "slice {} at {} leaves the tile {}", shape_text(op.type.shape),
-            shape_text(op.ints), shape_text(from.shape));
+    fail_at(code::kOutOfBounds, op.location, "slice {} at {} leaves the tile {}",
+            shape_text(op.type.shape), shape_text(op.ints), shape_text(from.shape));
   }
   return to;
 }
@@ -168,7 +172,8 @@ Type infer_matmul(const Op& op, const Op& a, const Op& b) {
             "a packed weight [n, k] can only be the right operand of matmul, with b_trans");
   }
   if (a.type.shape[1 - m] != b.type.shape[1 - n]) {
-    fail_at(code::kUnsupportedShape, op.location, "matmul{}{} of {} and {}: the summed extents {} and {} differ",
+    fail_at(code::kUnsupportedShape, op.location,
+            "matmul{}{} of {} and {}: the summed extents {} and {} differ",
             a_trans ? " a_trans" : "", b_trans ? " b_trans" : "", shape_text(a.type.shape),
             shape_text(b.type.shape), a.type.shape[1 - m], b.type.shape[1 - n]);
   }
@@ -217,8 +222,9 @@ Type broadcast(const Op& op, const Type& a, const Type& b) {
       const std::int64_t other = part->shape[d];
       const bool fits = extent == other || extent == 1 || (other == 1 && part->fully_valid(d));
       if (!fits || (extent == 1 && other != 1 && valid != IndexExpr(1))) {
-        fail_at(code::kUnsupportedShape, op.location, "{} of {} and {}: dimension {} does not broadcast",
-                to_string(op.kind), print(a), print(b), skip + d);
+        fail_at(code::kUnsupportedShape, op.location,
+                "{} of {} and {}: dimension {} does not broadcast", to_string(op.kind), print(a),
+                print(b), skip + d);
       }
       if (extent == other) {
         valid = IndexExpr::min(valid, part->valid[d]);
@@ -235,8 +241,8 @@ Type infer(const Op& op, const std::vector<const Op*>& operands, const Memory* m
   const Kind kind = op.kind;
   for (const Op* operand : operands) {
     if (operand->kind == Kind::kWeight && kind != Kind::kMatmul) {
-      fail_at(code::kUnsupportedShape, op.location, "a packed weight can only be an operand of matmul, not of {}",
-              to_string(kind));
+      fail_at(code::kUnsupportedShape, op.location,
+              "a packed weight can only be an operand of matmul, not of {}", to_string(kind));
     }
   }
   if (kind == Kind::kView) return infer_view(op, *memory);

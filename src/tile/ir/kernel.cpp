@@ -66,7 +66,9 @@ static_assert(in_order());
 
 }  // namespace
 
-const KindInfo& info(Kind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+const KindInfo& info(Kind kind) {
+  return kKinds[static_cast<std::size_t>(kind)];
+}
 
 const KindInfo* find_kind(std::string_view name) {
   for (const KindInfo& kind : kKinds) {
@@ -75,10 +77,18 @@ const KindInfo* find_kind(std::string_view name) {
   return nullptr;
 }
 
-bool is_unary(Kind kind) { return Kind::kNeg <= kind && kind <= Kind::kSigmoid; }
-bool is_binary(Kind kind) { return Kind::kAdd <= kind && kind <= Kind::kMinimum; }
-bool is_comparison(Kind kind) { return Kind::kLess <= kind && kind <= Kind::kNotEqual; }
-bool is_pointwise(Kind kind) { return Kind::kConst <= kind && kind <= Kind::kWhere; }
+bool is_unary(Kind kind) {
+  return Kind::kNeg <= kind && kind <= Kind::kSigmoid;
+}
+bool is_binary(Kind kind) {
+  return Kind::kAdd <= kind && kind <= Kind::kMinimum;
+}
+bool is_comparison(Kind kind) {
+  return Kind::kLess <= kind && kind <= Kind::kNotEqual;
+}
+bool is_pointwise(Kind kind) {
+  return Kind::kConst <= kind && kind <= Kind::kWhere;
+}
 
 std::string_view to_string(MemoryKind kind) {
   switch (kind) {
@@ -120,8 +130,8 @@ bool Type::fully_valid() const {
 }
 
 const Memory* Kernel::find_memory(std::string_view wanted) const {
-  const auto found =
-      std::find_if(memories.begin(), memories.end(), [&](const Memory& m) { return m.name == wanted; });
+  const auto found = std::find_if(memories.begin(), memories.end(),
+                                  [&](const Memory& m) { return m.name == wanted; });
   return found == memories.end() ? nullptr : &*found;
 }
 
@@ -130,8 +140,8 @@ Memory* Kernel::find_memory(std::string_view wanted) {
 }
 
 const Option* Kernel::find_option(std::string_view wanted) const {
-  const auto found =
-      std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == wanted; });
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const Option& o) { return o.name == wanted; });
   return found == options.end() ? nullptr : &*found;
 }
 
@@ -154,7 +164,9 @@ void add_ranges(const std::vector<Var>& vars, Ranges& ranges) {
   }
 }
 
-std::string axis_name(std::size_t d) { return fmt::format("@{}", d); }
+std::string axis_name(std::size_t d) {
+  return fmt::format("@{}", d);
+}
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return shape_text(std::vector<IndexExpr>(shape.begin(), shape.end()));

@@ -2,15 +2,16 @@
 //
 // A kernel passes through two forms, built of the same parts and printed by the same printer.
 //
-// Tile form, as traced: operations on tiles. Every value is a tile with an element type, a static shape
-// and a valid shape (how much of it is real: index expressions). Memory is read by `view` and written by
-// `assemble`; `loop` and `unroll` hold blocks.
+// Tile form, as traced: operations on tiles. Every value is a tile with an element type, a static
+// shape and a valid shape (how much of it is real: index expressions). Memory is read by `view` and
+// written by `assemble`; `loop` and `unroll` hold blocks.
 //
-// Point form, after the pass `fold`: statements over iteration variables. `nest` computes one point for
-// every value of its variables, reading and writing memory by index expressions (`load`, `store`); with
-// reducing variables it ends in `accumulate`. `contract` is a matmul: two loads that name its operands,
-// then nests that take the sums (`acc`). The pass `phases` adds `phase` (everything in it may run at the
-// same time; a barrier follows) and `tasks` (what is shared out to threads).
+// Point form, after the pass `fold`: statements over iteration variables. `nest` computes one point
+// for every value of its variables, reading and writing memory by index expressions (`load`,
+// `store`); with reducing variables it ends in `accumulate`. `contract` is a matmul: two loads that
+// name its operands, then nests that take the sums (`acc`). The pass `phases` adds `phase`
+// (everything in it may run at the same time; a barrier follows) and `tasks` (what is shared out to
+// threads).
 //
 // Nothing here knows a CPU: no vector widths, no registers, no instruction sets.
 #pragma once
@@ -26,7 +27,8 @@
 
 namespace tessera::tile::ir {
 
-// A dynamic dimension: a number known when the kernel is called, within bounds known when it's compiled.
+// A dynamic dimension: a number known when the kernel is called, within bounds known when it's
+// compiled.
 struct Symbol {
   std::string name;
   std::int64_t low = 1;
@@ -41,7 +43,8 @@ enum class MemoryKind : std::uint8_t {
   kTemp,     // made by a pass: lives within a task
 };
 
-// Row-major and dense, unless panels: then a weight [n, k] in the packed layout of its element type.
+// Row-major and dense, unless panels: then a weight [n, k] in the packed layout of its element
+// type.
 struct Memory {
   MemoryKind kind = MemoryKind::kIn;
   std::string name;
@@ -84,13 +87,13 @@ enum class Kind : std::uint8_t {
   kReshape,    // shape in the type
   kTranspose,  // perm
   kExpand,
-  kConcat,   // axis
-  kSlice,    // at
-  kMatmul,   // flags: 1 a transposed, 2 b transposed
-  kSum,      // axis
-  kMaxOver,  // axis
-  kAssemble, // operand, memory[index] step [...]: without axes in index, offsets of a box
-  kScatter,  // operand, memory[index in terms of the tile's axes @0, @1 ...]
+  kConcat,    // axis
+  kSlice,     // at
+  kMatmul,    // flags: 1 a transposed, 2 b transposed
+  kSum,       // axis
+  kMaxOver,   // axis
+  kAssemble,  // operand, memory[index] step [...]: without axes in index, offsets of a box
+  kScatter,   // operand, memory[index in terms of the tile's axes @0, @1 ...]
   kLoop,
   kParallel,
   kUnroll,  // one block per factor
@@ -169,22 +172,24 @@ struct Kernel {
 struct KindInfo {
   Kind kind;
   std::string_view name;
-  int operands;            // -1: one or more
+  int operands;  // -1: one or more
   bool result;
   bool memory;
   bool index;
-  std::string_view ints;   // the keyword before the list, empty: none
-  int vars;                // 0: none, 1: exactly one, -1: any number
-  int blocks;              // -1: as many as ints
+  std::string_view ints;  // the keyword before the list, empty: none
+  int vars;               // 0: none, 1: exactly one, -1: any number
+  int blocks;             // -1: as many as ints
 };
 const KindInfo& info(Kind kind);
 const KindInfo* find_kind(std::string_view name);
 
-inline std::string_view to_string(Kind kind) { return info(kind).name; }
-bool is_unary(Kind kind);       // one float in, one float out
-bool is_binary(Kind kind);      // arithmetic on two
+inline std::string_view to_string(Kind kind) {
+  return info(kind).name;
+}
+bool is_unary(Kind kind);   // one float in, one float out
+bool is_binary(Kind kind);  // arithmetic on two
 bool is_comparison(Kind kind);
-bool is_pointwise(Kind kind);   // any of these, kCast, kWhere or kConst
+bool is_pointwise(Kind kind);  // any of these, kCast, kWhere or kConst
 std::string_view to_string(MemoryKind kind);
 
 // Ranges of the symbols and of the variables in scope, for simplify().

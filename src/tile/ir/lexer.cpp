@@ -9,15 +9,22 @@ namespace tessera::tile::ir {
 
 namespace {
 
-bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '@'; }
-bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '@'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool starts_name(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '@';
+}
+bool continues_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '@';
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 }  // namespace
 
 void Lexer::fail(std::string_view expected) const {
-  const std::string found =
-      token_.kind == Token::Kind::kEnd ? "the end" : fmt::format("\"{}\"", token_.text.substr(0, 40));
+  const std::string found = token_.kind == Token::Kind::kEnd
+                                ? "the end"
+                                : fmt::format("\"{}\"", token_.text.substr(0, 40));
   fail_at(code::kBadIrText, {}, "line {} of the kernel's text: expected {}, found {}", token_.line,
           expected, found);
 }

@@ -10,9 +10,9 @@ namespace tessera::tile::ir {
 struct Token {
   enum class Kind { kEnd, kName, kNumber, kValue, kString, kSymbol };
   Kind kind = Kind::kEnd;
-  std::string_view text;      // kString: without the quotes; kValue: without the %
-  double number = 0;          // kNumber
-  std::int64_t integer = 0;   // kNumber and kValue where is_integer
+  std::string_view text;     // kString: without the quotes; kValue: without the %
+  double number = 0;         // kNumber
+  std::int64_t integer = 0;  // kNumber and kValue where is_integer
   bool is_integer = false;
   int line = 1;
 };

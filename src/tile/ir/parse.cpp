@@ -88,8 +88,9 @@ class Parser {
   }
 
   Element element() {
-    const std::optional<Element> element =
-        lexer_.peek().kind == Token::Kind::kName ? element_from_string(lexer_.peek().text) : std::nullopt;
+    const std::optional<Element> element = lexer_.peek().kind == Token::Kind::kName
+                                               ? element_from_string(lexer_.peek().text)
+                                               : std::nullopt;
     if (!element) lexer_.fail("an element type");
     lexer_.take();
     return *element;
@@ -135,7 +136,8 @@ class Parser {
   }
 
   IndexExpr checked(IndexExpr value, std::int64_t limit) {
-    bool fits = value.terms().size() <= kMaxTerms && -limit <= value.constant() && value.constant() <= limit;
+    bool fits = value.terms().size() <= kMaxTerms && -limit <= value.constant() &&
+                value.constant() <= limit;
     for (const IndexExpr::Term& term : value.terms()) {
       fits = fits && -limit <= term.coefficient && term.coefficient <= limit;
     }
@@ -277,7 +279,8 @@ class Parser {
       op.operands.push_back(static_cast<int>(lexer_.take().integer));
       if (!lexer_.accept(",")) break;
     }
-    const std::size_t wanted = kind->operands < 0 ? op.operands.size() : static_cast<std::size_t>(kind->operands);
+    const std::size_t wanted =
+        kind->operands < 0 ? op.operands.size() : static_cast<std::size_t>(kind->operands);
     if (op.operands.size() != wanted || (kind->operands < 0 && wanted == 0)) {
       lexer_.fail("another number of operands");
     }
@@ -293,7 +296,8 @@ class Parser {
       op.type = type();
     }
     op.location = location();
-    const std::size_t blocks = kind->blocks < 0 ? op.ints.size() : static_cast<std::size_t>(kind->blocks);
+    const std::size_t blocks =
+        kind->blocks < 0 ? op.ints.size() : static_cast<std::size_t>(kind->blocks);
     for (std::size_t i = 0; i < blocks; ++i) {
       lexer_.expect("{");
       op.blocks.push_back(block_rest());
@@ -307,6 +311,8 @@ class Parser {
 
 }  // namespace
 
-Kernel parse(std::string_view text) { return Parser(text).kernel(); }
+Kernel parse(std::string_view text) {
+  return Parser(text).kernel();
+}
 
 }  // namespace tessera::tile::ir

@@ -107,7 +107,9 @@ std::string print(const Type& type) {
   return text;
 }
 
-std::string print(const Op& op) { return head(op); }
+std::string print(const Op& op) {
+  return head(op);
+}
 
 std::string print(const Kernel& kernel, const PrintOptions& options) {
   return Printer(options).kernel(kernel);

@@ -19,8 +19,8 @@ class Verifier {
   void run() {
     for (const Symbol& symbol : kernel_.symbols) {
       define_name(symbol.name);
-      check(symbol.low >= 0 && (symbol.high < 0 || symbol.high >= symbol.low), "symbol {}: {}..{} is no range",
-            symbol.name, symbol.low, symbol.high);
+      check(symbol.low >= 0 && (symbol.high < 0 || symbol.high >= symbol.low),
+            "symbol {}: {}..{} is no range", symbol.name, symbol.low, symbol.high);
     }
     std::set<std::string> tensors;
     for (const Memory& memory : kernel_.memories) {
@@ -32,14 +32,16 @@ class Verifier {
         check(memory.dims.size() == 2 && is_float(memory.element) && memory.kind == MemoryKind::kIn,
               "packed weight {} must be a floating-point argument of rank 2", memory.name);
         for (const IndexExpr& dim : memory.dims) {
-          check(dim.is_constant() && dim.constant() > 0, "packed weight {} has a dynamic dim", memory.name);
+          check(dim.is_constant() && dim.constant() > 0, "packed weight {} has a dynamic dim",
+                memory.name);
         }
       }
     }
     for (const Limit& limit : kernel_.limits) {
       const Memory* memory = kernel_.find_memory(limit.memory);
-      check(memory != nullptr && memory->element == Element::kI32 && memory->kind == MemoryKind::kIn,
-            "limit on {}: no int32 argument of that name", limit.memory);
+      check(
+          memory != nullptr && memory->element == Element::kI32 && memory->kind == MemoryKind::kIn,
+          "limit on {}: no int32 argument of that name", limit.memory);
       check_index(limit.limit);
     }
     block(kernel_.body, nullptr);
@@ -66,7 +68,8 @@ class Verifier {
         check(known, "unknown name {} in {}", atom.name, index.to_string());
       } else if (atom.kind == Atom::Kind::kElement) {
         const Memory* memory = kernel_.find_memory(atom.name);
-        check(memory != nullptr && memory->element == Element::kI32, "{} is no int32 tensor", atom.name);
+        check(memory != nullptr && memory->element == Element::kI32, "{} is no int32 tensor",
+              atom.name);
         check(memory->kind == MemoryKind::kIn, "{} is no argument", atom.name);
         check(memory->dims.size() == atom.args.size(), "{} has {} dimensions", atom.name,
               memory->dims.size());
@@ -133,7 +136,8 @@ class Verifier {
       check_index(index, scatters ? operands[0]->type.shape.size() : 0);
     }
     if (kind.memory && kind.index) {
-      check(op.index.size() == memory->dims.size(), "{} has {} dimensions", op.memory, memory->dims.size());
+      check(op.index.size() == memory->dims.size(), "{} has {} dimensions", op.memory,
+            memory->dims.size());
     }
     for (const IndexExpr& valid : op.type.valid) check_index(valid);
     switch (op.kind) {
@@ -151,11 +155,12 @@ class Verifier {
         return;
       }
       case Kind::kLoad:
-        check(op.type.shape.empty() && op.type.element == memory->element, "the type is not that of {}",
-              op.memory);
+        check(op.type.shape.empty() && op.type.element == memory->element,
+              "the type is not that of {}", op.memory);
         return;
       case Kind::kAcc:
-        check(op.index.size() == 2 && sinks_depth_ > 0, "only in a sink of a contract, with row and column");
+        check(op.index.size() == 2 && sinks_depth_ > 0,
+              "only in a sink of a contract, with row and column");
         return;
       case Kind::kUnroll:
         check_factors(op);
@@ -176,7 +181,8 @@ class Verifier {
 
   void check_factors(const Op& op) const {
     bool descends = !op.ints.empty() && op.ints.back() == 1;
-    for (std::size_t i = 1; i < op.ints.size(); ++i) descends = descends && op.ints[i] < op.ints[i - 1];
+    for (std::size_t i = 1; i < op.ints.size(); ++i)
+      descends = descends && op.ints[i] < op.ints[i - 1];
     check(descends, "factors must descend to 1");
   }
 
@@ -203,6 +209,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Kernel& kernel, std::string_view stage) { Verifier(kernel, stage).run(); }
+void verify(const Kernel& kernel, std::string_view stage) {
+  Verifier(kernel, stage).run();
+}
 
 }  // namespace tessera::tile::ir

@@ -55,7 +55,8 @@ bool can_sink(const Op& nest, const std::string& temp) {
     ++loads;
     const IndexExpr& row = op.index[0];
     const bool plain_row = row.is_constant() || (row.as_name() != nullptr);
-    if (!plain_row || !is_plain(row, nest, used) || !is_plain(op.index[1], nest, used)) return false;
+    if (!plain_row || !is_plain(row, nest, used) || !is_plain(op.index[1], nest, used))
+      return false;
     // Columns of the nest are apart: each variable walks over what the smaller ones span.
     std::vector<std::pair<std::int64_t, std::int64_t>> steps;
     for (const IndexExpr::Term& term : op.index[1].terms()) {
@@ -131,7 +132,8 @@ class Folding {
     int next = 0;
     for_each_op(kernel_.body, [&](const Op& op) { next = std::max(next, op.result + 1); });
     for (const Op& op : points) next = std::max(next, op.result + 1);
-    const auto acc = std::find_if(points.begin(), points.end(), [](const Op& op) { return op.kind == Kind::kAcc; });
+    const auto acc = std::find_if(points.begin(), points.end(),
+                                  [](const Op& op) { return op.kind == Kind::kAcc; });
     Op cast;
     cast.kind = Kind::kCast;
     cast.type.element = element;

@@ -28,7 +28,8 @@ struct Domain {
 class Folder {
  public:
   explicit Folder(ir::Kernel& kernel) : kernel_(kernel), ranges_(kernel.symbol_ranges()) {
-    for_each_op(kernel.body, [&](const Op& op) { next_value_ = std::max(next_value_, op.result + 1); });
+    for_each_op(kernel.body,
+                [&](const Op& op) { next_value_ = std::max(next_value_, op.result + 1); });
     prefix_ = fresh_name(kernel, "d");
   }
 
@@ -50,7 +51,10 @@ class Folder {
       case Kind::kParallel: {
         Op loop = op;
         ir::add_ranges(op.vars, ranges_);
+        // Memory that a use inside the loop made necessary is the loop's own.
+        const std::map<int, std::string> outside = tiles_.memory;
         loop.blocks = {block(op.blocks[0])};
+        tiles_.memory = outside;
         out_->push_back(std::move(loop));
         ranges_.erase(op.vars[0].name);
         return;
@@ -84,7 +88,8 @@ class Folder {
   // make(builder, axes) fills the body.
   using Make = std::function<void(PointBuilder&, const Exprs& axes)>;
   void nests(Domain domain, const Location& location, const Make& make, int depth = 0) {
-    if (depth > 64) fail_at(code::kCannotLower, location, "fold: the shapes of this statement never settle");
+    if (depth > 64)
+      fail_at(code::kCannotLower, location, "fold: the shapes of this statement never settle");
     PointBuilder builder(tiles_, ranges_, domain.vars, next_value_);
     try {
       make(builder, domain.axes);
@@ -149,22 +154,23 @@ class Folder {
 
   void store(const Op& op) {
     const int tile = op.operands[0];
-    nests(domain(tiles_.defined.at(tile).type.valid), op.location, [&](PointBuilder& builder, const Exprs& axes) {
-      Op store;
-      store.kind = Kind::kStore;
-      store.operands = {builder.value_at(tile, axes)};
-      store.memory = op.memory;
-      store.location = op.location;
-      std::map<std::string, IndexExpr> values;
-      for (std::size_t d = 0; d < axes.size(); ++d) values[ir::axis_name(d)] = axes[d];
-      for (std::size_t d = 0; d < op.index.size(); ++d) {
-        IndexExpr at = op.kind == Kind::kScatter
-                           ? op.index[d].substitute(values)
-                           : op.index[d] + axes[d] * (op.ints.empty() ? 1 : op.ints[d]);
-        store.index.push_back(simplify(at, builder.ranges()));
-      }
-      builder.finish(std::move(store));
-    });
+    nests(domain(tiles_.defined.at(tile).type.valid), op.location,
+          [&](PointBuilder& builder, const Exprs& axes) {
+            Op store;
+            store.kind = Kind::kStore;
+            store.operands = {builder.value_at(tile, axes)};
+            store.memory = op.memory;
+            store.location = op.location;
+            std::map<std::string, IndexExpr> values;
+            for (std::size_t d = 0; d < axes.size(); ++d) values[ir::axis_name(d)] = axes[d];
+            for (std::size_t d = 0; d < op.index.size(); ++d) {
+              IndexExpr at = op.kind == Kind::kScatter
+                                 ? op.index[d].substitute(values)
+                                 : op.index[d] + axes[d] * (op.ints.empty() ? 1 : op.ints[d]);
+              store.index.push_back(simplify(at, builder.ranges()));
+            }
+            builder.finish(std::move(store));
+          });
   }
 
   std::string new_temp(const Op& op, Element element) {
@@ -180,8 +186,9 @@ class Folder {
   void materialise(int value) {
     const Op op = tiles_.defined.at(value);
     if (op.type.element == Element::kBool) {
-      fail_at(code::kUnsupportedShape, op.location, "{} of comparisons {}: choose with where() first",
-              to_string(op.kind), print(op.type));
+      fail_at(code::kUnsupportedShape, op.location,
+              "{} of comparisons {}: choose with where() first", to_string(op.kind),
+              print(op.type));
     }
     const std::string temp = new_temp(op, op.type.element);
     nests(domain(op.type.valid), op.location, [&](PointBuilder& builder, const Exprs& axes) {
@@ -254,7 +261,8 @@ class Folder {
         if (builder.ops().size() == 1 && builder.ops()[0].kind == Kind::kLoad) {
           Op load = builder.ops()[0];
           // A sum over one element: its index was simplified away, but lowering looks for it.
-          if (vars[2].extent == IndexExpr(1) && !load.index.empty() && load.index.back().is_zero()) {
+          if (vars[2].extent == IndexExpr(1) && !load.index.empty() &&
+              load.index.back().is_zero()) {
             load.index.back() = IndexExpr::name(vars[2].name);
           }
           if (is_row_major(load, vars)) return load;
@@ -273,8 +281,8 @@ class Folder {
     const ir::Type& b = tiles_.defined.at(op.operands[1]).type;
     const bool a_trans = op.ints[0] != 0;
     const bool b_trans = op.ints[1] != 0;
-    const IndexExpr k_extent = simplify(
-        IndexExpr::min(a.valid[a_trans ? 0 : 1], b.valid[b_trans ? 1 : 0]), ranges_);
+    const IndexExpr k_extent =
+        simplify(IndexExpr::min(a.valid[a_trans ? 0 : 1], b.valid[b_trans ? 1 : 0]), ranges_);
     const std::string temp = new_temp(op, op.type.element);
     if (tiles_.defined.at(op.operands[1]).kind != Kind::kWeight) {
       dense_matmul(op, k_extent, temp);
@@ -348,6 +356,8 @@ class Folder {
 
 }  // namespace
 
-void fold(ir::Kernel& kernel) { Folder(kernel).run(); }
+void fold(ir::Kernel& kernel) {
+  Folder(kernel).run();
+}
 
 }  // namespace tessera::tile::passes

@@ -40,6 +40,8 @@ class Inference {
 
 }  // namespace
 
-void infer_valid(ir::Kernel& kernel) { Inference(kernel).block(kernel.body); }
+void infer_valid(ir::Kernel& kernel) {
+  Inference(kernel).block(kernel.body);
+}
 
 }  // namespace tessera::tile::passes

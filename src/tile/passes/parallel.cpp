@@ -20,7 +20,8 @@ constexpr std::int64_t kPanel = 32;
 std::int64_t product(const std::vector<ir::Var>& vars, ir::Ranges& ranges) {
   std::int64_t n = 1;
   for (const ir::Var& var : vars) {
-    const std::int64_t extent = std::max<std::int64_t>(1, range_of(var.extent, ranges).high.value_or(64));
+    const std::int64_t extent =
+        std::max<std::int64_t>(1, range_of(var.extent, ranges).high.value_or(64));
     if (__builtin_mul_overflow(n, extent, &n)) return INT64_MAX / 4;
   }
   return n;
@@ -31,7 +32,8 @@ std::int64_t work(const ir::Block& block, ir::Ranges& ranges) {
   std::int64_t total = 1;
   for (const Op& op : block) {
     std::int64_t points = product(op.vars, ranges);
-    if (op.kind == Kind::kLoop) points *= std::min(work(op.blocks[0], ranges), INT64_MAX / 4 / points);
+    if (op.kind == Kind::kLoop)
+      points *= std::min(work(op.blocks[0], ranges), INT64_MAX / 4 / points);
     total += std::min(points, INT64_MAX / 4);
   }
   return total;
@@ -44,7 +46,8 @@ void share_rows(const ir::Kernel& kernel, Op& tasks, ir::Ranges& ranges) {
   const std::int64_t all = work(tasks.blocks[0], ranges);
   const bool simple_nest = only != nullptr && only->kind == Kind::kNest && only->vars.size() >= 2 &&
                            !only->vars[0].reduces && !only->vars[1].reduces;
-  if (outer < 16 && all > 2 * kGrain && only != nullptr && (only->kind == Kind::kLoop || simple_nest)) {
+  if (outer < 16 && all > 2 * kGrain && only != nullptr &&
+      (only->kind == Kind::kLoop || simple_nest)) {
     tasks.vars.push_back(only->vars[0]);
     if (only->kind == Kind::kLoop) {
       ir::Block inner = std::move(only->blocks[0]);
@@ -54,21 +57,24 @@ void share_rows(const ir::Kernel& kernel, Op& tasks, ir::Ranges& ranges) {
     }
   }
   const ir::Option* option = kernel.find_option("vec_tile");
-  const std::int64_t chunk = option != nullptr ? option->values[0]
-                                               : std::max<std::int64_t>(1, kGrain / work(tasks.blocks[0], ranges));
+  const std::int64_t chunk =
+      option != nullptr ? option->values[0]
+                        : std::max<std::int64_t>(1, kGrain / work(tasks.blocks[0], ranges));
   tasks.ints = {chunk};
 }
 
 void share_columns(const ir::Kernel& kernel, Op& tasks, ir::Ranges& ranges) {
   Op& contract = tasks.blocks[0][0];
-  const std::int64_t columns = contract.vars[1].extent.is_constant() ? contract.vars[1].extent.constant() : kPanel;
+  const std::int64_t columns =
+      contract.vars[1].extent.is_constant() ? contract.vars[1].extent.constant() : kPanel;
   const std::int64_t panels = (columns + kPanel - 1) / kPanel;
   const std::int64_t iterations = product(tasks.vars, ranges);
-  // Chunks of a matmul with few rows: long enough to stream (2-panel chunks lose a fifth), short enough
-  // that a thread which is held up costs little.
+  // Chunks of a matmul with few rows: long enough to stream (2-panel chunks lose a fifth), short
+  // enough that a thread which is held up costs little.
   std::int64_t chunk = std::clamp<std::int64_t>(panels / 8, 1, 16);
   const ir::Option* cube = kernel.find_option("cube_tile");
-  if (cube != nullptr && cube->values[2] > 0) chunk = std::max<std::int64_t>(1, cube->values[2] / kPanel);
+  if (cube != nullptr && cube->values[2] > 0)
+    chunk = std::max<std::int64_t>(1, cube->values[2] / kPanel);
   const ir::Option* axis = kernel.find_option("parallel_axis");
   const std::int64_t wish = axis == nullptr ? 0 : axis->values[0];
   const bool rows_too = wish == 1 || (wish == 0 && panels < 8 && iterations >= 16);
@@ -102,7 +108,8 @@ void parallel(ir::Kernel& kernel) {
   for (Op& phase : kernel.body) {
     for (Op& tasks : phase.blocks[0]) {
       ir::Ranges ranges = kernel.symbol_ranges();
-      const bool contract = tasks.blocks[0].size() == 1 && tasks.blocks[0][0].kind == Kind::kContract;
+      const bool contract =
+          tasks.blocks[0].size() == 1 && tasks.blocks[0][0].kind == Kind::kContract;
       if (contract) {
         share_columns(kernel, tasks, ranges);
       } else {

@@ -63,7 +63,8 @@ void number(const ir::Kernel& kernel, std::vector<Statement>& statements) {
       for (const std::string& name : writer.writes) {
         if (!reader.reads.contains(name)) continue;
         const bool local = kernel.find_memory(name)->kind == ir::MemoryKind::kLocal;
-        const bool waits = local || writer.is_contract() || reader.is_contract() || !reader.same_loops(writer);
+        const bool waits =
+            local || writer.is_contract() || reader.is_contract() || !reader.same_loops(writer);
         reader.phase = std::max(reader.phase, writer.phase + (waits ? 1 : 0));
       }
     }
@@ -89,7 +90,8 @@ void delay(const ir::Kernel& kernel, std::vector<Statement>& statements) {
   }
 }
 
-// Temporary values whose readers are in another task than their writer get memory for every iteration.
+// Temporary values whose readers are in another task than their writer get memory for every
+// iteration.
 void widen_temps(ir::Kernel& kernel, std::vector<Statement>& statements) {
   for (ir::Memory& memory : kernel.memories) {
     if (memory.kind != ir::MemoryKind::kTemp) continue;
@@ -111,11 +113,13 @@ void widen_temps(ir::Kernel& kernel, std::vector<Statement>& statements) {
     std::vector<IndexExpr> index;
     for (const ir::Var& loop : loops) {
       loop.extent.visit_atoms([&](const ir::Atom& atom) {
-        const bool outer = atom.kind == ir::Atom::Kind::kName &&
-                           std::any_of(loops.begin(), loops.end(), [&](auto& l) { return l.name == atom.name; });
+        const bool outer =
+            atom.kind == ir::Atom::Kind::kName &&
+            std::any_of(loops.begin(), loops.end(), [&](auto& l) { return l.name == atom.name; });
         if (outer || atom.kind == ir::Atom::Kind::kElement) {
           fail_at(code::kCannotLower, first->op.location,
-                  "phases: a value crosses a barrier inside a loop whose count {} varies", loop.extent.to_string());
+                  "phases: a value crosses a barrier inside a loop whose count {} varies",
+                  loop.extent.to_string());
         }
       });
       dims.push_back(loop.extent);
@@ -165,8 +169,8 @@ void phases(ir::Kernel& kernel) {
       ir::Block body;
       for (std::size_t j = i; j < statements.size(); ++j) {
         Statement& other = statements[j];
-        const bool together = j == i || (!first.is_contract() && !other.is_contract() && other.phase == p &&
-                                         other.same_loops(first));
+        const bool together = j == i || (!first.is_contract() && !other.is_contract() &&
+                                         other.phase == p && other.same_loops(first));
         if (!together || done[j]) continue;
         done[j] = true;
         body.push_back(std::move(other.op));

@@ -27,7 +27,9 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
-std::span<const Pass> pass_list() { return kPasses; }
+std::span<const Pass> pass_list() {
+  return kPasses;
+}
 
 void run_passes(ir::Kernel& kernel) {
   ir::verify(kernel, "before the passes");
@@ -47,7 +49,8 @@ std::string text_after(ir::Kernel kernel, std::string_view stage) {
   }
   std::string names = "trace";
   for (const Pass& pass : kPasses) names += fmt::format(", {}", pass.name);
-  fail_at(code::kUnknownOption, {}, "no stage \"{}\": it must be one of {}, llvm, asm", stage, names);
+  fail_at(code::kUnknownOption, {}, "no stage \"{}\": it must be one of {}, llvm, asm", stage,
+          names);
 }
 
 }  // namespace tessera::tile

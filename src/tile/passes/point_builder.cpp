@@ -57,7 +57,8 @@ int PointBuilder::compute(const ir::Op& op, const std::vector<IndexExpr>& index)
     case Kind::kReshape:
       return value_at(op.operands[0], reshaped(op, index));
     case Kind::kTranspose:
-      for (std::size_t d = 0; d < inner.size(); ++d) inner[static_cast<std::size_t>(op.ints[d])] = index[d];
+      for (std::size_t d = 0; d < inner.size(); ++d)
+        inner[static_cast<std::size_t>(op.ints[d])] = index[d];
       return value_at(op.operands[0], inner);
     case Kind::kSlice:
       for (std::size_t d = 0; d < inner.size(); ++d) inner[d] = inner[d] + op.ints[d];
@@ -75,7 +76,8 @@ int PointBuilder::compute(const ir::Op& op, const std::vector<IndexExpr>& index)
   point.type.element = op.type.element;
   for (int operand : op.operands) {
     const ir::Type& type = tiles_.defined.at(operand).type;
-    std::vector<IndexExpr> at(index.end() - static_cast<std::ptrdiff_t>(type.shape.size()), index.end());
+    std::vector<IndexExpr> at(index.end() - static_cast<std::ptrdiff_t>(type.shape.size()),
+                              index.end());
     for (std::size_t d = 0; d < at.size(); ++d) {
       if (type.shape[d] == 1) at[d] = 0;
     }
@@ -92,11 +94,13 @@ int PointBuilder::compute(const ir::Op& op, const std::vector<IndexExpr>& index)
   return add(std::move(point));
 }
 
-std::vector<IndexExpr> PointBuilder::reshaped(const ir::Op& op, const std::vector<IndexExpr>& index) {
+std::vector<IndexExpr> PointBuilder::reshaped(const ir::Op& op,
+                                              const std::vector<IndexExpr>& index) {
   const std::vector<std::int64_t>& from = tiles_.defined.at(op.operands[0]).type.shape;
   const std::vector<std::int64_t>& to = op.type.shape;
   std::vector<IndexExpr> result(from.size(), 0);
-  // Leading dims that stay are kept as they are; the others go through their position in memory order.
+  // Leading dims that stay are kept as they are; the others go through their position in memory
+  // order.
   std::size_t same = 0;
   while (same < from.size() && same < to.size() && from[same] == to[same]) {
     result[same] = index[same];

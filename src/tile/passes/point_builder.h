@@ -26,14 +26,15 @@ struct NeedsMemory {
 
 // Tiles by their number, and the memory that holds those that have some.
 struct TileValues {
-  std::map<int, ir::Op> defined;            // without blocks
-  std::map<int, std::string> memory;        // indexed like the tile
+  std::map<int, ir::Op> defined;      // without blocks
+  std::map<int, std::string> memory;  // indexed like the tile
 };
 
 class PointBuilder {
  public:
   // domain: the variables of the nest, all with static bounds in ranges.
-  PointBuilder(const TileValues& tiles, const ir::Ranges& ranges, std::vector<ir::Var> domain, int& next_value)
+  PointBuilder(const TileValues& tiles, const ir::Ranges& ranges, std::vector<ir::Var> domain,
+               int& next_value)
       : tiles_(tiles), ranges_(ranges), domain_(std::move(domain)), next_value_(next_value) {
     ir::add_ranges(domain_, ranges_);
   }

@@ -26,14 +26,16 @@ IndexExpr bytes_of(const ir::Memory& memory) {
   IndexExpr n = static_cast<std::int64_t>(size_in_bytes(memory.element));
   for (const IndexExpr& dim : memory.dims) n = n * dim;
   // Rounded up, so that every part is aligned.
-  if (n.is_constant()) return (n.constant() + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  if (n.is_constant())
+    return (n.constant() + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
   return IndexExpr::div(n + (kScratchAlignment - 1), kScratchAlignment) * kScratchAlignment;
 }
 
-// Slots in order of first use; a slot is taken again by memory whose life begins after the slot's last
-// one ended. A slot is as large as the largest memory in it.
+// Slots in order of first use; a slot is taken again by memory whose life begins after the slot's
+// last one ended. A slot is as large as the largest memory in it.
 void place(std::vector<Life> lives) {
-  std::stable_sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) { return a.first < b.first; });
+  std::stable_sort(lives.begin(), lives.end(),
+                   [](const Life& a, const Life& b) { return a.first < b.first; });
   struct Slot {
     IndexExpr bytes;
     int last = -1;
@@ -41,9 +43,11 @@ void place(std::vector<Life> lives) {
   };
   std::vector<Slot> slots;
   for (const Life& life : lives) {
-    auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.last < life.first; });
+    auto slot = std::find_if(slots.begin(), slots.end(),
+                             [&](const Slot& s) { return s.last < life.first; });
     if (slot == slots.end()) slot = slots.insert(slots.end(), Slot{});
-    slot->bytes = slot->members.empty() ? bytes_of(*life.memory) : IndexExpr::max(slot->bytes, bytes_of(*life.memory));
+    slot->bytes = slot->members.empty() ? bytes_of(*life.memory)
+                                        : IndexExpr::max(slot->bytes, bytes_of(*life.memory));
     slot->last = life.last;
     slot->members.push_back(life.memory);
   }
@@ -94,7 +98,8 @@ class Scan {
     const bool one_loop = tasks.blocks[0].size() == 1 && tasks.blocks[0][0].kind == ir::Kind::kLoop;
     const ir::Block& statements = one_loop ? tasks.blocks[0][0].blocks[0] : tasks.blocks[0];
     for (const Op& statement : statements) {
-      for_each_op({statement}, [&](const Op& op) { touch(op, ir::MemoryKind::kTemp, time, lives); });
+      for_each_op({statement},
+                  [&](const Op& op) { touch(op, ir::MemoryKind::kTemp, time, lives); });
       // Rows of a temporary value that is indexed by the loop around it are all alive together.
       if (!one_loop) ++time;
     }
@@ -105,7 +110,8 @@ class Scan {
       const IndexExpr end = life.memory->offset + bytes_of(*life.memory);
       if (end.constant() <= kMaxTaskBytes) continue;
       fail_at(code::kTileTooLarge, tasks.location,
-              "scratch: the intermediate tiles of one task need {} bytes, more than {}; use smaller tiles or a "
+              "scratch: the intermediate tiles of one task need {} bytes, more than {}; use "
+              "smaller tiles or a "
               "local tensor",
               end.constant(), kMaxTaskBytes);
     }
@@ -117,12 +123,15 @@ class Scan {
 
 }  // namespace
 
-void scratch(ir::Kernel& kernel) { Scan(kernel).run(); }
+void scratch(ir::Kernel& kernel) {
+  Scan(kernel).run();
+}
 
 IndexExpr call_scratch_bytes(const ir::Kernel& kernel) {
   IndexExpr total = 0;
   for (const ir::Memory& memory : kernel.memories) {
-    const bool across = memory.kind == ir::MemoryKind::kLocal || memory.kind == ir::MemoryKind::kScratch;
+    const bool across =
+        memory.kind == ir::MemoryKind::kLocal || memory.kind == ir::MemoryKind::kScratch;
     if (across && memory.placed) total = IndexExpr::max(total, memory.offset + bytes_of(memory));
   }
   return total;

@@ -1,10 +1,10 @@
 // scratch: where intermediate values live.
 //
-// Two kinds of memory are handed out. What lives within a task (reductions, products of small tiles) gets
-// an offset in the task's own few kilobytes. What crosses a barrier (locals, matmul results that are not
-// folded) gets an offset in one block of the whole call. In both, a linear scan in program order lets
-// memory be used again once its last reader is done: in the call's block by phases, since the end of a
-// phase is when all threads have finished with it.
+// Two kinds of memory are handed out. What lives within a task (reductions, products of small
+// tiles) gets an offset in the task's own few kilobytes. What crosses a barrier (locals, matmul
+// results that are not folded) gets an offset in one block of the whole call. In both, a linear
+// scan in program order lets memory be used again once its last reader is done: in the call's block
+// by phases, since the end of a phase is when all threads have finished with it.
 #pragma once
 
 #include "tile/ir/kernel.h"

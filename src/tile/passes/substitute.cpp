@@ -6,14 +6,16 @@
 
 namespace tessera::tile::passes {
 
-void rewrite_indices(ir::Op& op, const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite) {
+void rewrite_indices(ir::Op& op,
+                     const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite) {
   for (ir::IndexExpr& index : op.index) index = rewrite(index);
   for (ir::IndexExpr& extent : op.type.valid) extent = rewrite(extent);
   for (ir::Var& var : op.vars) var.extent = rewrite(var.extent);
   for (ir::Block& block : op.blocks) rewrite_indices(block, rewrite);
 }
 
-void rewrite_indices(ir::Block& block, const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite) {
+void rewrite_indices(ir::Block& block,
+                     const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite) {
   for (ir::Op& op : block) rewrite_indices(op, rewrite);
 }
 

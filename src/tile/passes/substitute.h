@@ -10,7 +10,8 @@
 namespace tessera::tile::passes {
 
 // rewrite is applied to every index, extent and valid extent of the block, inner blocks included.
-void rewrite_indices(ir::Block& block, const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite);
+void rewrite_indices(ir::Block& block,
+                     const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite);
 void rewrite_indices(ir::Op& op, const std::function<ir::IndexExpr(const ir::IndexExpr&)>& rewrite);
 
 void substitute(ir::Block& block, const std::map<std::string, ir::IndexExpr>& values);

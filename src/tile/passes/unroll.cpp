@@ -73,6 +73,8 @@ class Unroller {
 
 }  // namespace
 
-void unroll(ir::Kernel& kernel) { Unroller(kernel).block(kernel.body); }
+void unroll(ir::Kernel& kernel) {
+  Unroller(kernel).block(kernel.body);
+}
 
 }  // namespace tessera::tile::passes

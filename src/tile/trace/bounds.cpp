@@ -38,17 +38,19 @@ bool LoopBounds::never_negative(const IndexExpr& value, int depth) const {
   const ir::Range range = range_of(smallest, ranges);
   if (range.low && *range.low >= 0) return true;
   if (depth == kMaxDepth) return false;
-  // Minima that are subtracted and maxima that are added may be replaced by either side; of the others both
-  // sides must do; a quotient or a remainder that is subtracted is replaced by its largest value.
-  // Before the loop variables are replaced by their ends, so that t - 8*i and min(8, t - 8*i) cancel.
+  // Minima that are subtracted and maxima that are added may be replaced by either side; of the
+  // others both sides must do; a quotient or a remainder that is subtracted is replaced by its
+  // largest value. Before the loop variables are replaced by their ends, so that t - 8*i and min(8,
+  // t - 8*i) cancel.
   for (const IndexExpr::Term& term : value.terms()) {
     const Atom& atom = *term.atom;
-    const IndexExpr rest = value - (atom.kind == Atom::Kind::kElement
-                                           ? IndexExpr::element(atom.name, atom.args)
-                                           : single(atom)) *
-                                          term.coefficient;
+    const IndexExpr rest =
+        value - (atom.kind == Atom::Kind::kElement ? IndexExpr::element(atom.name, atom.args)
+                                                   : single(atom)) *
+                    term.coefficient;
     const bool subtracted = term.coefficient < 0;
-    if ((atom.kind == Atom::Kind::kMin && subtracted) || (atom.kind == Atom::Kind::kMax && !subtracted)) {
+    if ((atom.kind == Atom::Kind::kMin && subtracted) ||
+        (atom.kind == Atom::Kind::kMax && !subtracted)) {
       if (never_negative(rest + atom.args[0] * term.coefficient, depth + 1) ||
           never_negative(rest + atom.args[1] * term.coefficient, depth + 1)) {
         return true;
@@ -81,7 +83,8 @@ bool LoopBounds::never_negative(const IndexExpr& value, int depth) const {
           if (part.atom->args[static_cast<std::size_t>(side)] != atom.args[1]) continue;
           const IndexExpr product = single(*part.atom);
           if (!never_negative(product - 1 - largest, depth + 1)) continue;
-          if (never_negative(rest + (part.atom->args[other] - 1) * term.coefficient, depth + 1)) return true;
+          if (never_negative(rest + (part.atom->args[other] - 1) * term.coefficient, depth + 1))
+            return true;
         }
       }
     }

@@ -22,9 +22,11 @@ class LoopBounds {
 
   // True where value >= 0 can be shown for all iterations and all values of the symbols.
   bool never_negative(const ir::IndexExpr& value) const { return never_negative(value, 0); }
-  bool less_equal(const ir::IndexExpr& a, const ir::IndexExpr& b) const { return never_negative(b - a); }
-  // The largest (or smallest) value over all iterations: loop variables replaced by their ends. Exact
-  // where the variables occur in the sum, not inside its atoms.
+  bool less_equal(const ir::IndexExpr& a, const ir::IndexExpr& b) const {
+    return never_negative(b - a);
+  }
+  // The largest (or smallest) value over all iterations: loop variables replaced by their ends.
+  // Exact where the variables occur in the sum, not inside its atoms.
   ir::IndexExpr extreme(const ir::IndexExpr& value, bool largest) const;
 
  private:

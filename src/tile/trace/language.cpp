@@ -10,21 +10,36 @@ using ir::IndexExpr;
 using ir::Kind;
 
 Index::Index(std::int64_t value) : expression_(std::make_shared<const IndexExpr>(value)) {}
-Index::Index(const IndexExpr& expression) : expression_(std::make_shared<const IndexExpr>(expression)) {}
-std::string Index::to_string() const { return expression_->to_string(); }
+Index::Index(const IndexExpr& expression)
+    : expression_(std::make_shared<const IndexExpr>(expression)) {}
+std::string Index::to_string() const {
+  return expression_->to_string();
+}
 
-Index operator+(const Index& a, const Index& b) { return Index(a.expression() + b.expression()); }
-Index operator-(const Index& a, const Index& b) { return Index(a.expression() - b.expression()); }
-Index operator*(const Index& a, const Index& b) { return Index(a.expression() * b.expression()); }
+Index operator+(const Index& a, const Index& b) {
+  return Index(a.expression() + b.expression());
+}
+Index operator-(const Index& a, const Index& b) {
+  return Index(a.expression() - b.expression());
+}
+Index operator*(const Index& a, const Index& b) {
+  return Index(a.expression() * b.expression());
+}
 Index operator/(const Index& a, const Index& b) {
   return Index(IndexExpr::div(a.expression(), b.expression()));
 }
 Index operator%(const Index& a, const Index& b) {
   return Index(IndexExpr::mod(a.expression(), b.expression()));
 }
-Index min(const Index& a, const Index& b) { return Index(IndexExpr::min(a.expression(), b.expression())); }
-Index max(const Index& a, const Index& b) { return Index(IndexExpr::max(a.expression(), b.expression())); }
-Index axis(int d) { return Index(IndexExpr::name(ir::axis_name(static_cast<std::size_t>(d)))); }
+Index min(const Index& a, const Index& b) {
+  return Index(IndexExpr::min(a.expression(), b.expression()));
+}
+Index max(const Index& a, const Index& b) {
+  return Index(IndexExpr::max(a.expression(), b.expression()));
+}
+Index axis(int d) {
+  return Index(IndexExpr::name(ir::axis_name(static_cast<std::size_t>(d))));
+}
 
 namespace {
 
@@ -63,31 +78,42 @@ Tile reduce(Kind kind, const Operand& a, int axis) {
 std::int64_t Tensor::size(int d, Where where) const {
   const Index extent = dim(d);
   if (!extent.expression().is_constant()) {
-    fail_at(code::kDynamicDim, to_location(where), "dim {} of {} is dynamic ({}): its size is not known here", d,
-            name_, extent.to_string());
+    fail_at(code::kDynamicDim, to_location(where),
+            "dim {} of {} is dynamic ({}): its size is not known here", d, name_,
+            extent.to_string());
   }
   return extent.expression().constant();
 }
 
-Index Tensor::operator[](const Index& i) const { return at({i}); }
+Index Tensor::operator[](const Index& i) const {
+  return at({i});
+}
 
 Index Tensor::at(Indices indices) const {
   if (element_ != Element::kI32 || indices.size() != dims_.size()) {
-    fail_at(code::kDtypeMismatch, {}, "{}: an element as an index needs an int32 tensor and {} indices, not {} {}",
-            name_, dims_.size(), to_string(element_), indices.size());
+    fail_at(code::kDtypeMismatch, {},
+            "{}: an element as an index needs an int32 tensor and {} indices, not {} {}", name_,
+            dims_.size(), to_string(element_), indices.size());
   }
   return Index(IndexExpr::element(name_, expressions(indices)));
 }
 
-int Tile::rank() const { return static_cast<int>(shape().size()); }
-std::int64_t Tile::size(int d) const { return shape().at(static_cast<std::size_t>(d)); }
+int Tile::rank() const {
+  return static_cast<int>(shape().size());
+}
+std::int64_t Tile::size(int d) const {
+  return shape().at(static_cast<std::size_t>(d));
+}
 std::vector<std::int64_t> Tile::shape() const {
   return Tracer::current("shape", Where::current()).type(*this).shape;
 }
-Element Tile::element() const { return Tracer::current("element", Where::current()).type(*this).element; }
+Element Tile::element() const {
+  return Tracer::current("element", Where::current()).type(*this).element;
+}
 Indices Tile::valid_shape() const {
   Indices valid;
-  for (const IndexExpr& extent : Tracer::current("valid_shape", Where::current()).type(*this).valid) {
+  for (const IndexExpr& extent :
+       Tracer::current("valid_shape", Where::current()).type(*this).valid) {
     valid.emplace_back(extent);
   }
   return valid;
@@ -97,7 +123,8 @@ Operand::Operand(const Tensor& packed, Where at) : where(at) {
   Tracer& tracer = Tracer::current("a tensor as an operand", at);
   const Location location = to_location(at);
   if (!tracer.memory(packed, location).panels) {
-    fail_at(code::kUnsupportedShape, location, "{} is no packed weight: view it first", packed.name());
+    fail_at(code::kUnsupportedShape, location, "{} is no packed weight: view it first",
+            packed.name());
   }
   ir::Op op = make(Kind::kWeight, at);
   op.memory = packed.name();
@@ -109,7 +136,8 @@ Tile view(const Tensor& x, Indices shape, Indices offsets, Access access, Where 
   ir::Op op = make(Kind::kView, where);
   op.memory = tracer.memory(x, op.location).name;
   op.index = expressions(offsets);
-  op.type = ir::Type::full(x.element(), tracer.fixed_shape(shape, fmt::format("view of {}", x.name()), op.location));
+  op.type = ir::Type::full(
+      x.element(), tracer.fixed_shape(shape, fmt::format("view of {}", x.name()), op.location));
   if (!access.valid.empty()) op.type.valid = expressions(access.valid);
   op.ints = std::move(access.step);
   return tracer.view(std::move(op));
@@ -153,8 +181,8 @@ Tensor local(std::string name, Element element, Indices dims, Where where) {
   for (const IndexExpr& dim : memory.dims) {
     dim.visit_atoms([&](const ir::Atom& atom) {
       if (atom.kind == ir::Atom::Kind::kElement) {
-        fail_at(code::kUnsupportedShape, memory.location, "local {}: a dim that is an element of {}", memory.name,
-                atom.name);
+        fail_at(code::kUnsupportedShape, memory.location,
+                "local {}: a dim that is an element of {}", memory.name, atom.name);
       }
     });
   }
@@ -177,7 +205,9 @@ Tile transpose(const Operand& a, std::vector<int> permutation) {
   return tracer.add(std::move(op));
 }
 
-Tile transpose(const Operand& a) { return transpose(a, {1, 0}); }
+Tile transpose(const Operand& a) {
+  return transpose(a, {1, 0});
+}
 
 Tile expand(const Operand& a, Indices shape) {
   Tracer& tracer = Tracer::current("expand", a.where);
@@ -223,29 +253,69 @@ Tile matmul(const Operand& a, const Operand& b, MatmulOptions options) {
   return tracer.add(std::move(op));
 }
 
-Tile operator+(const Operand& a, const Operand& b) { return pointwise(Kind::kAdd, {&a, &b}); }
-Tile operator-(const Operand& a, const Operand& b) { return pointwise(Kind::kSub, {&a, &b}); }
-Tile operator*(const Operand& a, const Operand& b) { return pointwise(Kind::kMul, {&a, &b}); }
-Tile operator/(const Operand& a, const Operand& b) { return pointwise(Kind::kDivide, {&a, &b}); }
-Tile operator-(const Operand& a) { return pointwise(Kind::kNeg, {&a}); }
-Tile neg(const Operand& a) { return pointwise(Kind::kNeg, {&a}); }
-Tile exp(const Operand& a) { return pointwise(Kind::kExp, {&a}); }
-Tile sqrt(const Operand& a) { return pointwise(Kind::kSqrt, {&a}); }
-Tile rsqrt(const Operand& a) { return pointwise(Kind::kRsqrt, {&a}); }
-Tile sigmoid(const Operand& a) { return pointwise(Kind::kSigmoid, {&a}); }
-Tile maximum(const Operand& a, const Operand& b) { return pointwise(Kind::kMaximum, {&a, &b}); }
-Tile minimum(const Operand& a, const Operand& b) { return pointwise(Kind::kMinimum, {&a, &b}); }
-Tile operator<(const Operand& a, const Operand& b) { return pointwise(Kind::kLess, {&a, &b}); }
-Tile operator<=(const Operand& a, const Operand& b) { return pointwise(Kind::kLessEqual, {&a, &b}); }
-Tile operator>(const Operand& a, const Operand& b) { return pointwise(Kind::kGreater, {&a, &b}); }
-Tile operator>=(const Operand& a, const Operand& b) { return pointwise(Kind::kGreaterEqual, {&a, &b}); }
-Tile equal(const Operand& a, const Operand& b) { return pointwise(Kind::kEqual, {&a, &b}); }
-Tile not_equal(const Operand& a, const Operand& b) { return pointwise(Kind::kNotEqual, {&a, &b}); }
+Tile operator+(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kAdd, {&a, &b});
+}
+Tile operator-(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kSub, {&a, &b});
+}
+Tile operator*(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kMul, {&a, &b});
+}
+Tile operator/(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kDivide, {&a, &b});
+}
+Tile operator-(const Operand& a) {
+  return pointwise(Kind::kNeg, {&a});
+}
+Tile neg(const Operand& a) {
+  return pointwise(Kind::kNeg, {&a});
+}
+Tile exp(const Operand& a) {
+  return pointwise(Kind::kExp, {&a});
+}
+Tile sqrt(const Operand& a) {
+  return pointwise(Kind::kSqrt, {&a});
+}
+Tile rsqrt(const Operand& a) {
+  return pointwise(Kind::kRsqrt, {&a});
+}
+Tile sigmoid(const Operand& a) {
+  return pointwise(Kind::kSigmoid, {&a});
+}
+Tile maximum(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kMaximum, {&a, &b});
+}
+Tile minimum(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kMinimum, {&a, &b});
+}
+Tile operator<(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kLess, {&a, &b});
+}
+Tile operator<=(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kLessEqual, {&a, &b});
+}
+Tile operator>(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kGreater, {&a, &b});
+}
+Tile operator>=(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kGreaterEqual, {&a, &b});
+}
+Tile equal(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kEqual, {&a, &b});
+}
+Tile not_equal(const Operand& a, const Operand& b) {
+  return pointwise(Kind::kNotEqual, {&a, &b});
+}
 Tile where(const Operand& condition, const Operand& a, const Operand& b) {
   return pointwise(Kind::kWhere, {&condition, &a, &b});
 }
-Tile sum(const Operand& a, int axis) { return reduce(Kind::kSum, a, axis); }
-Tile max(const Operand& a, int axis) { return reduce(Kind::kMaxOver, a, axis); }
+Tile sum(const Operand& a, int axis) {
+  return reduce(Kind::kSum, a, axis);
+}
+Tile max(const Operand& a, int axis) {
+  return reduce(Kind::kMaxOver, a, axis);
+}
 
 Tile cast(const Operand& a, Element to) {
   Tracer& tracer = Tracer::current("cast", a.where);

@@ -37,11 +37,14 @@ Tracer::Tracer(std::string name) : outer_(current_tracer), written_(loops_) {
   current_tracer = this;
 }
 
-Tracer::~Tracer() { current_tracer = outer_; }
+Tracer::~Tracer() {
+  current_tracer = outer_;
+}
 
 Tracer& Tracer::current(std::string_view what, const Where& where) {
   if (current_tracer == nullptr) {
-    fail_at(code::kOutsideKernel, to_location(where), "{} outside of a kernel that is being traced", what);
+    fail_at(code::kOutsideKernel, to_location(where), "{} outside of a kernel that is being traced",
+            what);
   }
   return *current_tracer;
 }
@@ -54,8 +57,8 @@ void Tracer::add_symbol(ir::Symbol symbol) {
 
 Tensor Tracer::add_memory(ir::Memory memory) {
   if (kernel_.find_memory(memory.name) != nullptr || names_.contains(memory.name)) {
-    fail_at(code::kBadSignature, memory.location, "the name {} is used twice in kernel {}", memory.name,
-            kernel_.name);
+    fail_at(code::kBadSignature, memory.location, "the name {} is used twice in kernel {}",
+            memory.name, kernel_.name);
   }
   Indices dims;
   for (const IndexExpr& dim : memory.dims) dims.emplace_back(dim);
@@ -85,8 +88,8 @@ std::vector<std::int64_t> Tracer::fixed_shape(const Indices& shape, std::string_
       std::string all;
       for (const Index& e : shape) all += (all.empty() ? "" : ", ") + e.to_string();
       fail_at(code::kDynamicDim, location,
-              "{}: the shape [{}] of a tile must be fixed, but {} is dynamic; loop over it", what, all,
-              extent.to_string());
+              "{}: the shape [{}] of a tile must be fixed, but {} is dynamic; loop over it", what,
+              all, extent.to_string());
     }
     const std::int64_t value = extent.expression().constant();
     if (value < 1) {
@@ -105,8 +108,9 @@ ir::Op& Tracer::push(ir::Op op) {
 
 void Tracer::check_size(const ir::Op& op) const {
   if (op.type.elements() > kMaxTileElements && op.kind != Kind::kWeight) {
-    fail_at(code::kTileTooLarge, op.location, "{}: a tile of {} has {} elements, more than {}; loop over it",
-            to_string(op.kind), ir::shape_text(op.type.shape), op.type.elements(), kMaxTileElements);
+    fail_at(code::kTileTooLarge, op.location,
+            "{}: a tile of {} has {} elements, more than {}; loop over it", to_string(op.kind),
+            ir::shape_text(op.type.shape), op.type.elements(), kMaxTileElements);
   }
 }
 
@@ -137,13 +141,13 @@ Tile Tracer::operand(const Operand& operand) {
   return add(std::move(op));
 }
 
-void Tracer::check_bounds(const ir::Op& op, const ir::Memory& memory, const std::vector<IndexExpr>& low,
-                          const std::vector<IndexExpr>& span) {
+void Tracer::check_bounds(const ir::Op& op, const ir::Memory& memory,
+                          const std::vector<IndexExpr>& low, const std::vector<IndexExpr>& span) {
   for (std::size_t d = 0; d < low.size(); ++d) {
     const IndexExpr& dim = memory.dims[d];
-    const bool by_element = std::any_of(low[d].terms().begin(), low[d].terms().end(), [](const auto& term) {
-      return term.atom->kind == ir::Atom::Kind::kElement;
-    });
+    const bool by_element =
+        std::any_of(low[d].terms().begin(), low[d].terms().end(),
+                    [](const auto& term) { return term.atom->kind == ir::Atom::Kind::kElement; });
     bool fits = false;
     if (by_element) {
       // One element of an index tensor and a constant: checked against its limit before every run.
@@ -151,16 +155,17 @@ void Tracer::check_bounds(const ir::Op& op, const ir::Memory& memory, const std:
       fits = low[d].terms().size() == 1 && term.coefficient == 1 && low[d].constant() >= 0;
       if (fits) {
         ir::Limit limit{term.atom->name, dim - span[d] - low[d].constant() + 1};
-        const auto known = std::find_if(kernel_.limits.begin(), kernel_.limits.end(), [&](const ir::Limit& l) {
-          return l.memory == limit.memory && l.limit == limit.limit;
-        });
+        const auto known = std::find_if(
+            kernel_.limits.begin(), kernel_.limits.end(),
+            [&](const ir::Limit& l) { return l.memory == limit.memory && l.limit == limit.limit; });
         if (known == kernel_.limits.end()) kernel_.limits.push_back(std::move(limit));
       }
     } else {
       fits = loops_.never_negative(low[d]) && loops_.less_equal(low[d] + span[d], dim);
     }
     if (fits) continue;
-    fail_at(code::kOutOfBounds, op.location, "{} of {}{}: elements {} to {} of dim {} are not shown to lie in it{}",
+    fail_at(code::kOutOfBounds, op.location,
+            "{} of {}{}: elements {} to {} of dim {} are not shown to lie in it{}",
             to_string(op.kind), memory.name, shape_text(memory.dims), low[d].to_string(),
             (low[d] + span[d] - 1).to_string(), d,
             low[d].terms().empty() ? "" : " for every value of what they depend on");
@@ -182,7 +187,8 @@ Box box_of(const ir::Op& op, const ir::Type& type) {
 
 void check_steps(const ir::Op& op) {
   for (std::int64_t step : op.ints) {
-    if (step < 1) fail_at(code::kUnsupportedShape, op.location, "{}: step {}", to_string(op.kind), step);
+    if (step < 1)
+      fail_at(code::kUnsupportedShape, op.location, "{}: step {}", to_string(op.kind), step);
   }
 }
 
@@ -201,8 +207,8 @@ Tile Tracer::view(ir::Op op) {
     if (!loops_.less_equal(op.type.valid[d], op.type.shape[d]) ||
         !loops_.never_negative(op.type.valid[d] - 1)) {
       fail_at(code::kOutOfBounds, op.location,
-              "view of {}: the valid extent {} of dim {} is not shown to lie between 1 and {}", memory.name,
-              op.type.valid[d].to_string(), d, op.type.shape[d]);
+              "view of {}: the valid extent {} of dim {} is not shown to lie between 1 and {}",
+              memory.name, op.type.valid[d].to_string(), d, op.type.shape[d]);
     }
   }
   check_bounds(op, memory, low, span);
@@ -226,8 +232,8 @@ void Tracer::store(ir::Op op) {
   const bool scatters = op.kind == Kind::kScatter;
   if (op.index.size() != rank || (!scatters && type.shape.size() != rank) ||
       (!op.ints.empty() && op.ints.size() != rank)) {
-    fail_at(code::kUnsupportedShape, op.location, "{} of {} into {}{} at {}: the ranks differ", what,
-            print(type), memory.name, shape_text(memory.dims), shape_text(op.index));
+    fail_at(code::kUnsupportedShape, op.location, "{} of {} into {}{} at {}: the ranks differ",
+            what, print(type), memory.name, shape_text(memory.dims), shape_text(op.index));
   }
   check_steps(op);
   std::vector<IndexExpr> low;
@@ -285,10 +291,12 @@ void Tracer::unroll(const Index& count, const std::vector<int>& factors,
   std::sort(op.ints.rbegin(), op.ints.rend());
   op.ints.erase(std::unique(op.ints.begin(), op.ints.end()), op.ints.end());
   if (op.ints.back() < 1) {
-    fail_at(code::kUnsupportedShape, location, "loop_unroll: factor {} is not positive", op.ints.back());
+    fail_at(code::kUnsupportedShape, location, "loop_unroll: factor {} is not positive",
+            op.ints.back());
   }
   if (!loops_.never_negative(op.vars[0].extent)) {
-    fail_at(code::kOutOfBounds, location, "loop_unroll: the count {} may be negative", count.to_string());
+    fail_at(code::kOutOfBounds, location, "loop_unroll: the count {} may be negative",
+            count.to_string());
   }
   op.blocks.resize(op.ints.size());
   ir::Op& placed = push(std::move(op));
@@ -322,13 +330,13 @@ void Tracer::check_all_stored() const {
   for (std::size_t id = 0; id < values_.size(); ++id) {
     if (used_[id]) continue;
     const ir::Op& op = values_[id];
-    fail_at(code::kNeverStored, op.location, "the result of {} ({}) is never stored", to_string(op.kind),
-            print(op.type));
+    fail_at(code::kNeverStored, op.location, "the result of {} ({}) is never stored",
+            to_string(op.kind), print(op.type));
   }
   for (const ir::Memory& memory : kernel_.memories) {
     if (memory.kind == ir::MemoryKind::kIn || written_.any(memory.name)) continue;
-    fail_at(code::kNeverStored, memory.location, "kernel {}: nothing is stored to {} {}", kernel_.name,
-            to_string(memory.kind), memory.name);
+    fail_at(code::kNeverStored, memory.location, "kernel {}: nothing is stored to {} {}",
+            kernel_.name, to_string(memory.kind), memory.name);
   }
 }
 

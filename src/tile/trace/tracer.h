@@ -1,7 +1,7 @@
 // Recording: the kernel's body runs, and every function of the language adds an operation here.
 //
-// The tracer checks each operation as it comes, so that an error names the line that wrote it: types by
-// ir::infer(), bounds, what is written and read by Written (written.h).
+// The tracer checks each operation as it comes, so that an error names the line that wrote it:
+// types by ir::infer(), bounds, what is written and read by Written (written.h).
 #pragma once
 
 #include <map>
@@ -31,11 +31,13 @@ class Tracer {
   // Ends the trace: every value stored, every output written.
   ir::Kernel finish();
 
-  Tile add(ir::Op op);        // one that has a result
-  void store(ir::Op op);      // assemble and scatter
+  Tile add(ir::Op op);    // one that has a result
+  void store(ir::Op op);  // assemble and scatter
   Tile view(ir::Op op);
   Tile operand(const Operand& operand);  // a number becomes a const
-  const ir::Type& type(const Tile& tile) const { return values_[static_cast<std::size_t>(tile.id())].type; }
+  const ir::Type& type(const Tile& tile) const {
+    return values_[static_cast<std::size_t>(tile.id())].type;
+  }
 
   bool is_weight(int value) const {
     return values_[static_cast<std::size_t>(value)].kind == ir::Kind::kWeight;
@@ -56,8 +58,8 @@ class Tracer {
   ir::Op& push(ir::Op op);
   std::string new_name(const std::string& stem);
   // Indices of memory, from low to low + span, lie within its dims. Adds limits for index tensors.
-  void check_bounds(const ir::Op& op, const ir::Memory& memory, const std::vector<ir::IndexExpr>& low,
-                    const std::vector<ir::IndexExpr>& span);
+  void check_bounds(const ir::Op& op, const ir::Memory& memory,
+                    const std::vector<ir::IndexExpr>& low, const std::vector<ir::IndexExpr>& span);
   void check_size(const ir::Op& op) const;
   void check_all_stored() const;
 

@@ -24,8 +24,8 @@ std::string text(const Box& box) {
   return result + "]";
 }
 
-// The loop variables whose iterations take different values of expression, which itself covers `width`
-// neighbouring values in each iteration.
+// The loop variables whose iterations take different values of expression, which itself covers
+// `width` neighbouring values in each iteration.
 void distinct(const IndexExpr& expression, IndexExpr width, const std::vector<LoopVar>& loops,
               const ir::Ranges& symbols, std::set<std::string>& found) {
   std::vector<std::pair<std::int64_t, const LoopVar*>> order;
@@ -34,9 +34,8 @@ void distinct(const IndexExpr& expression, IndexExpr width, const std::vector<Lo
     const std::int64_t coefficient = expression.coefficient(loop.name);
     if (coefficient != 0) order.emplace_back(std::abs(coefficient), &loop);
   }
-  std::sort(order.begin(), order.end(), [](auto& a, auto& b) {
-    return a.first * a.second->step < b.first * b.second->step;
-  });
+  std::sort(order.begin(), order.end(),
+            [](auto& a, auto& b) { return a.first * a.second->step < b.first * b.second->step; });
   for (const auto& [coefficient, loop] : order) {
     if (!always_less_equal(width, coefficient * loop->step, symbols)) return;
     found.insert(loop->name);
@@ -45,7 +44,8 @@ void distinct(const IndexExpr& expression, IndexExpr width, const std::vector<Lo
 }
 
 // Variables used inside an element of an index tensor: the caller promises distinct elements.
-void promised(const IndexExpr& expression, const std::vector<LoopVar>& loops, std::set<std::string>& found) {
+void promised(const IndexExpr& expression, const std::vector<LoopVar>& loops,
+              std::set<std::string>& found) {
   expression.visit_atoms([&](const Atom& atom) {
     if (atom.kind != Atom::Kind::kElement) return;
     for (const LoopVar& loop : loops) {
@@ -65,7 +65,8 @@ bool inside(const Span& inner, const Span& outer, const LoopBounds& loops) {
 }  // namespace
 
 bool Written::any(const std::string& memory) const {
-  return std::any_of(stores_.begin(), stores_.end(), [&](const Box& b) { return b.memory == memory; });
+  return std::any_of(stores_.begin(), stores_.end(),
+                     [&](const Box& b) { return b.memory == memory; });
 }
 
 void Written::store(Box box, const ir::Op& op, const ir::Memory& memory) {
@@ -79,7 +80,8 @@ void Written::store(Box box, const ir::Op& op, const ir::Memory& memory) {
   for (const LoopVar& loop : box.loops) {
     if (found.contains(loop.name)) continue;
     fail_at(code::kOverlappingStores, op.location,
-            "assemble {}: cannot show that the iterations of the loop over {} store different elements of {}{}",
+            "assemble {}: cannot show that the iterations of the loop over {} store different "
+            "elements of {}{}",
             text(box), loop.name, memory.name, shape_text(memory.dims));
   }
   refuse_overlaps(box, op, memory);
@@ -88,9 +90,11 @@ void Written::store(Box box, const ir::Op& op, const ir::Memory& memory) {
   join_neighbours();
 }
 
-void Written::scatter(const ir::Op& op, const ir::Memory& memory, const std::vector<IndexExpr>& extents) {
+void Written::scatter(const ir::Op& op, const ir::Memory& memory,
+                      const std::vector<IndexExpr>& extents) {
   std::vector<LoopVar> vars = loops_.open;
-  for (std::size_t d = 0; d < extents.size(); ++d) vars.push_back({ir::axis_name(d), extents[d], 1});
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    vars.push_back({ir::axis_name(d), extents[d], 1});
   std::set<std::string> found;
   for (std::size_t i = 0; i < op.index.size(); ++i) {
     distinct(op.index[i], 1, vars, loops_.symbols, found);
@@ -108,16 +112,17 @@ void Written::scatter(const ir::Op& op, const ir::Memory& memory, const std::vec
   for (const LoopVar& var : vars) {
     if (found.contains(var.name) || var.extent == IndexExpr(1)) continue;
     fail_at(code::kOverlappingStores, op.location,
-            "assemble_at {}{}: cannot show that different {} store different elements of {}{}", memory.name,
-            shape_text(op.index), var.name, memory.name, shape_text(memory.dims));
+            "assemble_at {}{}: cannot show that different {} store different elements of {}{}",
+            memory.name, shape_text(op.index), var.name, memory.name, shape_text(memory.dims));
   }
   for (const Box& other : stores_) {
-    // The same index in another factor's body: other rows, and different rows are different elements.
+    // The same index in another factor's body: other rows, and different rows are different
+    // elements.
     if (other.memory != memory.name) continue;
     if (other.scatter == ir::shape_text(op.index) && other_factor(other)) continue;
     fail_at(code::kOverlappingStores, op.location,
-            "assemble_at {}{}: {} was stored to at {}, and the two cannot be shown to be apart", memory.name,
-            shape_text(op.index), memory.name, to_string(other.location));
+            "assemble_at {}{}: {} was stored to at {}, and the two cannot be shown to be apart",
+            memory.name, shape_text(op.index), memory.name, to_string(other.location));
   }
   Box box;
   box.scatter = ir::shape_text(op.index);
@@ -132,13 +137,16 @@ void Written::scatter(const ir::Op& op, const ir::Memory& memory, const std::vec
 
 bool Written::other_factor(const Box& other) const {
   for (std::size_t i = 0; i < std::min(branches_.size(), other.branches.size()); ++i) {
-    if (branches_[i].first == other.branches[i].first && branches_[i].second != other.branches[i].second) return true;
+    if (branches_[i].first == other.branches[i].first &&
+        branches_[i].second != other.branches[i].second)
+      return true;
   }
   return false;
 }
 
 void Written::refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory& memory) const {
-  // Over all iterations of loops that are not shared, names of variables of the two stores are unrelated.
+  // Over all iterations of loops that are not shared, names of variables of the two stores are
+  // unrelated.
   const auto whole = [&](const IndexExpr& value, const std::vector<LoopVar>& loops, bool largest) {
     LoopBounds bounds;
     bounds.symbols = loops_.symbols;
@@ -167,12 +175,14 @@ void Written::refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory
                             plain.less_equal(b.end() - b.low, coefficient * same->step));
         }
       }
-      apart = apart || plain.less_equal(whole(a.end(), box.loops, true), whole(b.low, other.loops, false)) ||
+      apart = apart ||
+              plain.less_equal(whole(a.end(), box.loops, true), whole(b.low, other.loops, false)) ||
               plain.less_equal(whole(b.end(), other.loops, true), whole(a.low, box.loops, false));
       if (a.step == b.step && a.step > 1) {
         bool multiples = true;
         for (const IndexExpr* low : {&a.low, &b.low}) {
-          for (const IndexExpr::Term& term : low->terms()) multiples = multiples && term.coefficient % a.step == 0;
+          for (const IndexExpr::Term& term : low->terms())
+            multiples = multiples && term.coefficient % a.step == 0;
         }
         apart = apart || (multiples && (a.low.constant() - b.low.constant()) % a.step != 0);
       }
@@ -203,8 +213,9 @@ void Written::read(const Box& box, const ir::Op& op, const ir::Memory& memory) c
   for (const Box& written : readable_) {
     if (written.memory == box.memory) known += (known.empty() ? "" : ", ") + text(written);
   }
-  fail_at(code::kUnwrittenRead, op.location, "view {}: {}{} is not known to be written there{}", text(box),
-          memory.name, shape_text(memory.dims), known.empty() ? "" : fmt::format(" (written: {})", known));
+  fail_at(code::kUnwrittenRead, op.location, "view {}: {}{} is not known to be written there{}",
+          text(box), memory.name, shape_text(memory.dims),
+          known.empty() ? "" : fmt::format(" (written: {})", known));
 }
 
 void Written::close_loop(const LoopVar& loop, std::size_t first, int branches) {
@@ -244,8 +255,8 @@ void Written::close_loop(const LoopVar& loop, std::size_t first, int branches) {
 }
 
 void Written::join_neighbours() {
-  // Two boxes that differ in one dim, where one begins at the other's end, are one; two that interleave
-  // with a step of 2 as well.
+  // Two boxes that differ in one dim, where one begins at the other's end, are one; two that
+  // interleave with a step of 2 as well.
   for (bool again = true; again;) {
     again = false;
     for (std::size_t i = 0; !again && i < readable_.size(); ++i) {

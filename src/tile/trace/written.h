@@ -1,8 +1,8 @@
 // What a kernel has written so far, as boxes of each tensor, while it is traced.
 //
-// Three questions are answered, and an answer that cannot be shown is "no": do the iterations of a store
-// touch different elements; does a store touch what an earlier one wrote; has everything that is read
-// been written before, in this iteration or in a loop that is finished.
+// Three questions are answered, and an answer that cannot be shown is "no": do the iterations of a
+// store touch different elements; does a store touch what an earlier one wrote; has everything that
+// is read been written before, in this iteration or in a loop that is finished.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct Span {
 struct Box {
   std::string memory;
   std::vector<Span> spans;
-  std::vector<LoopVar> loops;           // open where it was stored
+  std::vector<LoopVar> loops;                 // open where it was stored
   std::vector<std::pair<int, int>> branches;  // the unrolled loops it is in: (loop, which factor)
   Location location;
   std::string scatter;  // the index, where it was scattered
@@ -37,8 +37,10 @@ class Written {
 
   // An assemble of spans; throws TL103.
   void store(Box box, const ir::Op& op, const ir::Memory& memory);
-  // A scatter: index in terms of the axes @0 ... of the extents; throws TL103. Not readable afterwards.
-  void scatter(const ir::Op& op, const ir::Memory& memory, const std::vector<ir::IndexExpr>& extents);
+  // A scatter: index in terms of the axes @0 ... of the extents; throws TL103. Not readable
+  // afterwards.
+  void scatter(const ir::Op& op, const ir::Memory& memory,
+               const std::vector<ir::IndexExpr>& extents);
   // A view of spans; throws TL102.
   void read(const Box& box, const ir::Op& op, const ir::Memory& memory) const;
 
@@ -58,8 +60,8 @@ class Written {
   void join_neighbours();
 
   const LoopBounds& loops_;
-  std::vector<Box> stores_;     // as stored, for overlaps
-  std::vector<Box> readable_;   // joined
+  std::vector<Box> stores_;    // as stored, for overlaps
+  std::vector<Box> readable_;  // joined
   std::vector<std::pair<int, int>> branches_;
   int unrolls_ = 0;
 };
