@@ -71,7 +71,7 @@ void share_columns(const ir::Kernel& kernel, Op& tasks, ir::Ranges& ranges) {
   const std::int64_t iterations = product(tasks.vars, ranges);
   // Chunks of a matmul with few rows: long enough to stream (2-panel chunks lose a fifth), short
   // enough that a thread which is held up costs little.
-  std::int64_t chunk = std::clamp<std::int64_t>(panels / 8, 1, 16);
+  std::int64_t chunk = std::clamp<std::int64_t>(panels / 16, 1, 16);
   const ir::Option* cube = kernel.find_option("cube_tile");
   if (cube != nullptr && cube->values[2] > 0)
     chunk = std::max<std::int64_t>(1, cube->values[2] / kPanel);
