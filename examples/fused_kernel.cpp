@@ -17,19 +17,20 @@ namespace {
 const Dim t = Dim::dynamic("t");
 const Dim n = Dim::fixed("n");
 
-const Kernel add_and_normalise = jit(
-    "add_and_normalise",
-    {in("x", {t, n}), in("residual", {t, n}), in("weight", {n}), out("sum", {t, n}), out("y", {t, n})},
-    [](Tensor x, Tensor residual, Tensor weight, Tensor total, Tensor y) {
-      const std::int64_t n = x.size(1);
-      const Tile w = view(weight, {n}, {0});
-      loop_unroll(x.dim(0), {4, 2}, [&](Index row, int rows) {
-        const Tile a = view(x, {rows, n}, {row, 0}) + view(residual, {rows, n}, {row, 0});
-        const Tile mean = sum(a * a, 1) * (1.0 / static_cast<double>(n));
-        assemble(a, total, {row, 0});
-        assemble(a * rsqrt(mean + 1e-6) * w, y, {row, 0});
-      });
-    });
+const Kernel add_and_normalise =
+    jit("add_and_normalise",
+        {in("x", {t, n}), in("residual", {t, n}), in("weight", {n}), out("sum", {t, n}),
+         out("y", {t, n})},
+        [](Tensor x, Tensor residual, Tensor weight, Tensor total, Tensor y) {
+          const std::int64_t n = x.size(1);
+          const Tile w = view(weight, {n}, {0});
+          loop_unroll(x.dim(0), {4, 2}, [&](Index row, int rows) {
+            const Tile a = view(x, {rows, n}, {row, 0}) + view(residual, {rows, n}, {row, 0});
+            const Tile mean = sum(a * a, 1) * (1.0 / static_cast<double>(n));
+            assemble(a, total, {row, 0});
+            assemble(a * rsqrt(mean + 1e-6) * w, y, {row, 0});
+          });
+        });
 
 }  // namespace
 
@@ -65,7 +66,8 @@ int main(int argc, char** argv) try {
     }
     for (std::size_t j = 0; j < kColumns; ++j) {
       const std::size_t i = r * kColumns + j;
-      const double want = (double{x[i]} + residual[i]) / std::sqrt(square / kColumns + 1e-6) * weight[j];
+      const double want =
+          (double{x[i]} + residual[i]) / std::sqrt(square / kColumns + 1e-6) * weight[j];
       worst = std::fmax(worst, std::fabs(want - y[i]));
     }
   }

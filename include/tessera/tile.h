@@ -278,6 +278,8 @@ class Kernel {
   // Checks the arguments against the signature, compiles or loads what their shape class needs,
   // runs. After the first call of a class nothing is allocated.
   void run(ThreadPool& pool, std::span<const Argument> arguments) const;
+  // On threads of the calling thread's own, kept for its next call.
+  void run(int n_threads, std::span<const Argument> arguments) const;
   // The same on an executor: whatever has a pool().
   template <typename Executor>
   void operator()(Executor& executor, std::initializer_list<Argument> arguments) const {

@@ -234,6 +234,12 @@ void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments) const {
   }
 }
 
+void Kernel::run(int n_threads, std::span<const Argument> arguments) const {
+  thread_local std::unique_ptr<ThreadPool> pool;
+  if (pool == nullptr || pool->size() != n_threads) pool = std::make_unique<ThreadPool>(n_threads);
+  run(*pool, arguments);
+}
+
 void Kernel::prepare(std::span<const Argument> arguments) const {
   const Binding binding = bind(state_->name, state_->signature, arguments);
   if (!binding.empty) state_->get(binding);
