@@ -64,6 +64,7 @@ Element activation_element(const Target& target, PanelLayout layout) {
 std::vector<int> cut_rows(std::int64_t m, int max_rows) {
   const std::int64_t n_blocks = (m + max_rows - 1) / max_rows;
   std::vector<int> blocks;
+  blocks.reserve(static_cast<std::size_t>(n_blocks));
   for (std::int64_t i = 0; i < n_blocks; ++i) {
     blocks.push_back(static_cast<int>(m / n_blocks + (i < m % n_blocks ? 1 : 0)));
   }
@@ -202,9 +203,9 @@ Values MatmulEmitter::step(const Cursor& at, int unroll, bool half_group, Values
     const int line_bytes = 64;
     const int vector_bytes =
         b_.lanes() * k_interleave(block_.layout) * static_cast<int>(element_bytes(block_.layout));
-    const int per_line = std::max(1, line_bytes / vector_bytes);
     for (int group = 0; group < unroll; ++group) {
-      for (int v = 0; v < block_.vectors; v += per_line) {
+      for (int v = 0; v < block_.vectors; ++v) {
+        if (v * vector_bytes % line_bytes != 0) continue;
         b_.prefetch(at.weights[static_cast<std::size_t>(v)],
                     group * at.weight_stride + block_.prefetch_bytes);
       }
@@ -275,10 +276,9 @@ Values MatmulEmitter::multiply(const RowOperand& rows, const PanelOperand& weigh
 }
 
 void MatmulEmitter::finish(const Values& sums, const Epilogue& epilogue) {
+  std::size_t i = 0;
   for (int r = 0; r < block_.rows; ++r) {
-    for (int v = 0; v < block_.vectors; ++v) {
-      epilogue(r, v, sums[static_cast<std::size_t>(r * block_.vectors + v)]);
-    }
+    for (int v = 0; v < block_.vectors; ++v) epilogue(r, v, sums[i++]);
   }
 }
 
