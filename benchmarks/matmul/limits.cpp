@@ -36,28 +36,35 @@ Limits::Limits(const Target& target, PanelLayout layout) {
   });
 
   const bool dot = layout == PanelLayout::kBF16 && target.bf16_dot;
+  const bool byte_dot = layout == PanelLayout::kI8 && target.vnni && target.avx512;
   sums_ = target.n_registers - 4;
-  flops_per_iteration_ = sums_ * target.lanes() * (dot ? 4.0 : 2.0);
+  flops_per_iteration_ = sums_ * target.lanes() * (byte_dot ? 8.0 : dot ? 4.0 : 2.0);
   compute_ = emit_function(target, 2, 2, [&](VectorBuilder& b, llvm::Function& f) {
     llvm::IRBuilder<>& ir = b.ir();
     llvm::Value* x = b.load(Element::kF32, f.getArg(0));
     llvm::Value* y = b.load(Element::kF32, b.at(f.getArg(0), b.lanes() * 4));
     llvm::Type* pairs =
         llvm::FixedVectorType::get(ir.getBFloatTy(), static_cast<unsigned>(2 * b.lanes()));
-    Values sums(static_cast<std::size_t>(sums_), b.zero());
+    llvm::Value* x_bits = ir.CreateBitCast(x, b.int_type());
+    llvm::Value* y_bits = ir.CreateBitCast(y, b.int_type());
+    const auto accumulate = [&](llvm::Value* sum) -> llvm::Value* {
+      if (byte_dot) {
+        return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpbusd_512, {},
+                                  {sum, x_bits, y_bits});
+      }
+      if (!dot) return b.mul_add(x, y, sum);
+      return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
+                                {sum, ir.CreateBitCast(x, pairs), ir.CreateBitCast(y, pairs)});
+    };
+    Values sums(static_cast<std::size_t>(sums_), byte_dot ? b.int_constant(0) : b.zero());
     sums =
         emit_loop(ir, f.getArg(2), f.getArg(3), 1, sums, [&](llvm::Value*, const Values& carried) {
           Values next;
-          for (llvm::Value* sum : carried) {
-            next.push_back(dot ? ir.CreateIntrinsic(
-                                     llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
-                                     {sum, ir.CreateBitCast(x, pairs), ir.CreateBitCast(y, pairs)})
-                               : b.mul_add(x, y, sum));
-          }
+          for (llvm::Value* sum : carried) next.push_back(accumulate(sum));
           return next;
         });
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      b.store(Element::kF32, sums[i],
+      b.store(byte_dot ? Element::kI32 : Element::kF32, sums[i],
               b.at(f.getArg(1), static_cast<std::int64_t>(i) * b.lanes() * 4));
     }
   });

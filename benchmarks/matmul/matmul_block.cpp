@@ -38,12 +38,13 @@ constexpr Shape kExpertUp{2048, 2816};
 constexpr Shape kExpertDown{1408, 2048};
 constexpr Shape kDenseDown{10944, 2048};
 
-// out[rows][n] (bf16) = activations[rows][k] (bf16) * weight: packing of rows, then panels.
+// out[rows][n] (bf16) = activations[rows][k] (bf16) * weight: packing (or quantising) of rows, then
+// panels.
 class Product {
  public:
-  Product(const Target& target, std::int64_t rows, Shape shape)
-      : shape_{PanelLayout::kBF16, shape.n, shape.k} {
-    MatmulBlock block = choose_block(target, PanelLayout::kBF16, rows);
+  Product(const Target& target, PanelLayout layout, std::int64_t rows, Shape shape)
+      : shape_{layout, shape.n, shape.k} {
+    MatmulBlock block = choose_block(target, layout, rows);
     if (const char* vectors = std::getenv("BLOCK_VECTORS")) block.vectors = std::atoi(vectors);
     if (const char* most = std::getenv("BLOCK_ROWS")) {
       block.rows = static_cast<int>(std::min<std::int64_t>(rows, std::atoi(most)));
@@ -51,30 +52,34 @@ class Product {
     if (const char* unroll = std::getenv("BLOCK_UNROLL")) block.k_unroll = std::atoi(unroll);
     if (const char* ahead = std::getenv("BLOCK_PREFETCH")) block.prefetch_bytes = std::atoi(ahead);
     cuts_ = cut_rows(rows, block.rows);
-    to_ = activation_element(target, PanelLayout::kBF16);
+    to_ = activation_element(target, layout);
     pack_rows_ = rows > 1 || to_ != Element::kBF16;
     packed_rows_ = Buffer(static_cast<std::size_t>(rows * shape.k * element_bytes(to_)));
+    rows_ = rows;
+    numbers_ = Buffer(static_cast<std::size_t>(rows) * 8);
     pack_ =
-        emit_function(target, 2, 2, [&](VectorBuilder& b, llvm::Function& f) { emit_pack(b, f); });
-    run_ = emit_function(target, 3, 2,
+        emit_function(target, 3, 2, [&](VectorBuilder& b, llvm::Function& f) { emit_pack(b, f); });
+    run_ = emit_function(target, 4, 2,
                          [&](VectorBuilder& b, llvm::Function& f) { emit_panels(b, f, block); });
   }
 
   // The part of worker `index` of `count`, in two regions.
+  bool packs_rows() const { return pack_rows_; }
   void pack(const std::byte* activations, int index, int count) {
-    if (!pack_rows_) return;
     const auto blocks = static_cast<std::int64_t>(cuts_.size());
-    pack_->function<void(const std::byte*, std::byte*, std::int64_t, std::int64_t)>("run")(
-        activations, packed_rows_.data(), blocks * index / count, blocks * (index + 1) / count);
+    pack_->function<void(const std::byte*, std::byte*, std::byte*, std::int64_t, std::int64_t)>(
+        "run")(activations, packed_rows_.data(), numbers_.data(), blocks * index / count,
+               blocks * (index + 1) / count);
   }
   void multiply(const std::byte* activations, const std::byte* weight, std::byte* out, int index,
                 int count) {
     // Whole pairs of panels, since a block may span two.
     const std::int64_t pairs = (shape_.panels() + 1) / 2;
     const std::byte* rows = pack_rows_ ? packed_rows_.data() : activations;
-    run_->function<void(const std::byte*, const std::byte*, std::byte*, std::int64_t,
-                        std::int64_t)>("run")(rows, weight, out, 2 * (pairs * index / count),
-                                              2 * (pairs * (index + 1) / count));
+    run_->function<void(const std::byte*, const std::byte*, std::byte*, const std::byte*,
+                        std::int64_t, std::int64_t)>("run")(rows, weight, out, numbers_.data(),
+                                                            2 * (pairs * index / count),
+                                                            2 * (pairs * (index + 1) / count));
   }
 
  private:
@@ -95,14 +100,21 @@ class Product {
         v = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, ir.getInt64(first));
         return ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, ir.getInt64(first + count));
       };
-      emit_loop(ir, limit(f.getArg(2)), limit(f.getArg(3)), 1, [&](llvm::Value* block) {
+      emit_loop(ir, limit(f.getArg(3)), limit(f.getArg(4)), 1, [&](llvm::Value* block) {
         llvm::Value* row =
             ir.CreateAdd(ir.CreateMul(ir.CreateSub(block, ir.getInt64(first)), ir.getInt64(rows)),
                          ir.getInt64(first_row));
-        emit_pack_rows(
-            b, rows, 2, ir.getInt64(shape_.k), Element::kBF16,
-            b.at(f.getArg(0), ir.CreateMul(row, ir.getInt64(row_bytes))), ir.getInt64(row_bytes),
-            to_, b.at(f.getArg(1), ir.CreateMul(row, ir.getInt64(shape_.k * element_bytes(to_)))));
+        llvm::Value* source = b.at(f.getArg(0), ir.CreateMul(row, ir.getInt64(row_bytes)));
+        llvm::Value* packed =
+            b.at(f.getArg(1), ir.CreateMul(row, ir.getInt64(shape_.k * element_bytes(to_))));
+        if (to_ == Element::kI8) {
+          llvm::Value* scales = b.at(f.getArg(2), ir.CreateMul(row, ir.getInt64(4)));
+          emit_quantize_rows(b, rows, ir.getInt64(shape_.k), Element::kBF16, source,
+                             ir.getInt64(row_bytes), packed, scales, b.at(scales, rows_ * 4));
+        } else {
+          emit_pack_rows(b, rows, k_interleave(shape_.layout), ir.getInt64(shape_.k),
+                         Element::kBF16, source, ir.getInt64(row_bytes), to_, packed);
+        }
       });
     });
   }
@@ -112,22 +124,39 @@ class Product {
     const auto panel_bytes = static_cast<std::int64_t>(shape_.panel_bytes());
     const int columns = block.vectors * b.lanes();
     const int step = std::max(columns, kPanelColumns);
-    emit_loop(ir, f.getArg(3), f.getArg(4), step / kPanelColumns, [&](llvm::Value* panel) {
+    emit_loop(ir, f.getArg(4), f.getArg(5), step / kPanelColumns, [&](llvm::Value* panel) {
       llvm::Value* weights = b.at(f.getArg(1), ir.CreateMul(panel, ir.getInt64(panel_bytes)));
       for_sizes([&](int rows, std::int64_t, std::int64_t count, std::int64_t first_row) {
         block.rows = rows;
         emit_loop(ir, ir.getInt64(0), ir.getInt64(count), 1, [&](llvm::Value* index) {
           llvm::Value* row =
               ir.CreateAdd(ir.CreateMul(index, ir.getInt64(rows)), ir.getInt64(first_row));
+          const std::int64_t group = k_interleave(shape_.layout) * element_bytes(to_);
           const RowOperand operand{
               b.at(f.getArg(0), ir.CreateMul(row, ir.getInt64(shape_.k * element_bytes(to_)))),
-              ir.getInt64(2 * element_bytes(to_)), ir.getInt64(rows * 2 * element_bytes(to_))};
+              ir.getInt64(group), ir.getInt64(rows * group)};
+          llvm::Value* scales = b.at(f.getArg(3), ir.CreateMul(row, ir.getInt64(4)));
           for (int first = 0; first < step; first += columns) {
             MatmulEmitter emitter(b, block);
+            Values start = emitter.zeros();
+            if (to_ == Element::kI8) {
+              Values row_sums;
+              for (int r = 0; r < rows; ++r) {
+                row_sums.push_back(b.load_scalar(Element::kI32, b.at(scales, (rows_ + r) * 4)));
+              }
+              start = emitter.corrections(row_sums);
+            }
             emitter.finish(
                 emitter.multiply(operand, {weights, ir.getInt64(panel_bytes), first},
-                                 ir.getInt64(0), ir.getInt64(shape_.k), emitter.zeros()),
+                                 ir.getInt64(0), ir.getInt64(shape_.k), start),
                 [&](int r, int v, llvm::Value* sum) {
+                  if (to_ == Element::kI8) {
+                    const auto at = static_cast<std::int64_t>(shape_.scale_offset()) +
+                                    (first + v * b.lanes()) * 4;
+                    sum =
+                        b.mul(b.int_to_float(sum), b.broadcast(Element::kF32, b.at(scales, r * 4)));
+                    sum = b.mul(sum, b.load(Element::kF32, b.at(weights, at)));
+                  }
                   llvm::Value* out_row =
                       ir.CreateMul(ir.CreateAdd(row, ir.getInt64(r)), ir.getInt64(shape_.n * 2));
                   llvm::Value* out_column =
@@ -144,8 +173,10 @@ class Product {
   PackedShape shape_;
   std::vector<int> cuts_;
   Element to_ = Element::kBF16;
+  std::int64_t rows_ = 0;
   bool pack_rows_ = false;
   Buffer packed_rows_;
+  Buffer numbers_;  // int8: the rows' scales, then their sums
   std::unique_ptr<tile::CompiledCode> pack_;
   std::unique_ptr<tile::CompiledCode> run_;
 };
@@ -197,13 +228,13 @@ Time timed(ThreadPool& pool, const Body& body) {
   return {now(CLOCK_MONOTONIC) - start, *std::max_element(cpu.begin(), cpu.end())};
 }
 
-void measure(benchmark::State& state, Shape shape) {
+void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
   const std::int64_t rows = state.range(0);
   const auto threads = static_cast<int>(state.range(1));
   ThreadPool pool(threads);
-  const Limits limits(target(), PanelLayout::kBF16);
-  Product product(target(), rows, shape);
-  const PackedShape packed{PanelLayout::kBF16, shape.n, shape.k};
+  const Limits limits(target(), layout);
+  Product product(target(), layout, rows, shape);
+  const PackedShape packed{layout, shape.n, shape.k};
   const auto weight_bytes = static_cast<std::int64_t>(packed.bytes());
   const std::int64_t copies = static_cast<std::int64_t>(kColdBytes) / weight_bytes;
   Buffer activations(static_cast<std::size_t>(rows * shape.k * 2));
@@ -232,7 +263,8 @@ void measure(benchmark::State& state, Shape shape) {
     }));
     const std::byte* weight = next_weight();
     Time time;
-    if (rows > 1) time = timed(pool, [&](int i) { product.pack(activations.data(), i, threads); });
+    if (product.packs_rows())
+      time = timed(pool, [&](int i) { product.pack(activations.data(), i, threads); });
     const Time multiply = timed(
         pool, [&](int i) { product.multiply(activations.data(), weight, out.data(), i, threads); });
     time = {time.wall + multiply.wall, time.cpu + multiply.cpu};
@@ -258,11 +290,13 @@ void arguments(benchmark::internal::Benchmark* benchmark) {
   }
 }
 
-BENCHMARK_CAPTURE(measure, kv_b, kKvB)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, q_proj, kQProj)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, expert_up, kExpertUp)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, expert_down, kExpertDown)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, dense_down, kDenseDown)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, bf16_kv_b, PanelLayout::kBF16, kKvB)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, bf16_q_proj, PanelLayout::kBF16, kQProj)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, i8_kv_b, PanelLayout::kI8, kKvB)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, i8_q_proj, PanelLayout::kI8, kQProj)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, bf16_expert_up, PanelLayout::kBF16, kExpertUp)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, bf16_expert_down, PanelLayout::kBF16, kExpertDown)->Apply(arguments);
+BENCHMARK_CAPTURE(measure, bf16_dense_down, PanelLayout::kBF16, kDenseDown)->Apply(arguments);
 
 }  // namespace
 }  // namespace tessera::benchmarks

@@ -1,5 +1,6 @@
 #include "tile/packed/pack.h"
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -76,6 +77,32 @@ TEST(Pack, RoundsToNearestEven) {
   std::vector<float> rows(2);
   unpack(weight.shape(), weight.data(), rows.data());
   EXPECT_EQ(rows, (std::vector<float>{1.0f, 1.0f + 0x1p-6f}));
+}
+
+TEST(Pack, QuantisesEachColumnToItsLargestMagnitude) {
+  constexpr std::int64_t kN = 40;
+  constexpr std::int64_t kK = 37;
+  std::vector<float> source(kN * kK);
+  for (std::int64_t i = 0; i < kN; ++i) {
+    const float scale = i == 5 ? 0.0f : std::ldexp(1.0f, static_cast<int>(i % 7) - 3);
+    for (std::int64_t j = 0; j < kK; ++j) {
+      source[static_cast<std::size_t>(i * kK + j)] = value(i, j) * scale;
+    }
+  }
+  ThreadPool pool(2);
+  const PackedWeight weight =
+      pack({reinterpret_cast<const std::byte*>(source.data()), DType::kF32, kN, kK, kK, 1},
+           PanelLayout::kI8, pool);
+  std::vector<float> rows(kN * kK);
+  unpack(weight.shape(), weight.data(), rows.data());
+  for (std::int64_t i = 0; i < kN; ++i) {
+    const float* from = source.data() + i * kK;
+    float largest = 0;
+    for (std::int64_t j = 0; j < kK; ++j) largest = std::max(largest, std::abs(from[j]));
+    for (std::int64_t j = 0; j < kK; ++j) {
+      EXPECT_NEAR(rows[static_cast<std::size_t>(i * kK + j)], from[j], largest / 127 * 0.501f);
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tile/cpu/image_linker.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstdint>
 
 #include <llvm/BinaryFormat/ELF.h>
 #include <llvm/ExecutionEngine/JITSymbol.h>
@@ -15,9 +16,9 @@ namespace tessera::tile::cpu {
 
 namespace {
 
-constexpr std::uintptr_t kPage = 4096;
+constexpr std::size_t kPage = 4096;
 
-std::uintptr_t align_up(std::uintptr_t value, std::uintptr_t alignment) {
+std::size_t align_up(std::size_t value, std::size_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
@@ -25,10 +26,9 @@ std::uintptr_t align_up(std::uintptr_t value, std::uintptr_t alignment) {
 // distances must not change when the block is copied.
 class BlockMemory final : public llvm::RuntimeDyld::MemoryManager {
  public:
-  explicit BlockMemory(std::size_t capacity) : memory_(capacity + kPage) {
-    begin_ = align_up(reinterpret_cast<std::uintptr_t>(memory_.data()), kPage);
-    end_ = begin_;
-    limit_ = begin_ + capacity;
+  explicit BlockMemory(std::size_t capacity) : memory_(capacity + kPage), capacity_(capacity) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    begin_ = memory_.data() + (kPage - address % kPage) % kPage;
   }
 
   std::uint8_t* allocateCodeSection(std::uintptr_t size, unsigned alignment, unsigned,
@@ -44,25 +44,29 @@ class BlockMemory final : public llvm::RuntimeDyld::MemoryManager {
   bool finalizeMemory(std::string*) override { return false; }
   bool allowStubAllocation() const override { return false; }
 
-  std::uint64_t offset_of(std::uint64_t address) const { return address - begin_; }
+  std::uint64_t offset_of(std::uint64_t address) const {
+    return address - reinterpret_cast<std::uintptr_t>(begin_);
+  }
   std::vector<std::byte> block() const {
-    const auto* begin = reinterpret_cast<const std::byte*>(begin_);
-    return {begin, begin + (end_ - begin_)};
+    const auto bytes = std::as_bytes(std::span(begin_, used_));
+    return {bytes.begin(), bytes.end()};
   }
 
  private:
-  std::uint8_t* allocate(std::uintptr_t size, std::uintptr_t alignment) {
-    const std::uintptr_t place = align_up(end_, std::max<std::uintptr_t>(alignment, 1));
-    if (place + size > limit_)
+  // Alignments are at most a page, so offsets are aligned when addresses are.
+  std::uint8_t* allocate(std::size_t size, std::size_t alignment) {
+    const std::size_t place = align_up(used_, std::max<std::size_t>(alignment, 1));
+    if (alignment > kPage || place + size > capacity_) {
       fail(ErrorCode::kCompiler, "a kernel's code is larger than its object");
-    end_ = place + size;
-    return reinterpret_cast<std::uint8_t*>(place);
+    }
+    used_ = place + size;
+    return begin_ + place;
   }
 
   std::vector<std::uint8_t> memory_;
-  std::uintptr_t begin_ = 0;
-  std::uintptr_t end_ = 0;
-  std::uintptr_t limit_ = 0;
+  std::size_t capacity_;
+  std::uint8_t* begin_ = nullptr;
+  std::size_t used_ = 0;
 };
 
 // There is nothing outside: every name that is looked up is a fault.

@@ -63,6 +63,9 @@ class MatmulEmitter {
   // Zeros, to start from; a bias or a stored partial sum serves as well.
   Values zeros();
 
+  // What to start from with int8 weights, which are stored + 128: -128 * the sum of each row (i32).
+  Values corrections(const Values& row_sums);
+
   // sums + the product over inputs [k_begin, k_end) (i64 values). k_begin must be a multiple of the
   // interleave; k_end too, or be the end of the operands (an odd last input reads nothing beyond
   // it).
@@ -77,6 +80,8 @@ class MatmulEmitter {
   struct Cursor;
   Values step(const Cursor& at, int unroll, bool half_group, Values sums);
   void multiply_group(const Cursor& at, int group, bool half_group, Values& sums);
+  void multiply_dot(const Cursor& at, int group, bool half_group, Values& sums);
+  void multiply_widened(const Cursor& at, int group, bool half_group, Values& sums);
 
   VectorBuilder& b_;
   MatmulBlock block_;
@@ -88,5 +93,11 @@ class MatmulEmitter {
 RowOperand emit_pack_rows(VectorBuilder& builder, int rows, int interleave, llvm::Value* k,
                           Element from, llvm::Value* source, llvm::Value* row_stride, Element to,
                           llvm::Value* packed);
+
+// Quantises rows to int8 in the same packed form (interleave 4, filled up with zeros): the largest
+// magnitude of a row becomes 127. Writes each row's scale (fp32) and the sum of its integers (i32).
+RowOperand emit_quantize_rows(VectorBuilder& builder, int rows, llvm::Value* k, Element from,
+                              llvm::Value* source, llvm::Value* row_stride, llvm::Value* packed,
+                              llvm::Value* scales, llvm::Value* sums);
 
 }  // namespace tessera::tile::cpu

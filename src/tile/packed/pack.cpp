@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <vector>
 
 #include "base/convert.h"
 #include "base/half.h"
@@ -60,6 +62,47 @@ void pack_panel(const PackSource& source, const PackedShape& shape, std::int64_t
   }
 }
 
+// Quantises a whole column: max |w| becomes 127.
+void pack_i8_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel,
+                   std::byte* packed) {
+  constexpr int kInterleave = 4;
+  auto* out = reinterpret_cast<std::uint8_t*>(packed);
+  auto* scales = reinterpret_cast<float*>(packed + shape.scale_offset());
+  std::fill(out, out + shape.scale_offset(), std::uint8_t{128});
+  std::vector<float> column(static_cast<std::size_t>(shape.k));
+  for (std::int64_t c = 0; c < kPanelColumns; ++c) {
+    const std::int64_t i = panel * kPanelColumns + c;
+    scales[c] = 0;
+    if (i >= shape.n) continue;
+    read_column(source, i, 0, shape.k, column.data());
+    float largest = 0;
+    for (float value : column) largest = std::max(largest, std::abs(value));
+    if (largest == 0) continue;
+    scales[c] = largest / 127.0f;
+    const float inverse = 127.0f / largest;
+    for (std::int64_t j = 0; j < shape.k; ++j) {
+      const float quantised = std::nearbyint(column[static_cast<std::size_t>(j)] * inverse);
+      out[(j / kInterleave * kPanelColumns + c) * kInterleave + j % kInterleave] =
+          static_cast<std::uint8_t>(static_cast<int>(std::clamp(quantised, -127.0f, 127.0f)) + 128);
+    }
+  }
+}
+
+void unpack_i8(const PackedShape& shape, const std::byte* packed, float* rows) {
+  constexpr int kInterleave = 4;
+  for (std::int64_t i = 0; i < shape.n; ++i) {
+    const std::byte* panel =
+        packed + static_cast<std::size_t>(i / kPanelColumns) * shape.panel_bytes();
+    const auto* in = reinterpret_cast<const std::uint8_t*>(panel);
+    const std::int64_t c = i % kPanelColumns;
+    const float scale = reinterpret_cast<const float*>(panel + shape.scale_offset())[c];
+    for (std::int64_t j = 0; j < shape.k; ++j) {
+      const int stored = in[(j / kInterleave * kPanelColumns + c) * kInterleave + j % kInterleave];
+      rows[i * shape.k + j] = static_cast<float>(stored - 128) * scale;
+    }
+  }
+}
+
 template <typename T, int kInterleave>
 void unpack_as(const PackedShape& shape, const T* packed, float* rows) {
   for (std::int64_t i = 0; i < shape.n; ++i) {
@@ -88,6 +131,9 @@ void pack_panels(const PackSource& source, const PackedShape& shape, std::int64_
       case PanelLayout::kF16:
         pack_panel<f16, 1>(source, shape, panel, reinterpret_cast<f16*>(out));
         break;
+      case PanelLayout::kI8:
+        pack_i8_panel(source, shape, panel, out);
+        break;
     }
   }
 }
@@ -108,6 +154,8 @@ void unpack(const PackedShape& shape, const std::byte* packed, float* rows) {
       return unpack_as<bf16, 2>(shape, reinterpret_cast<const bf16*>(packed), rows);
     case PanelLayout::kF16:
       return unpack_as<f16, 1>(shape, reinterpret_cast<const f16*>(packed), rows);
+    case PanelLayout::kI8:
+      return unpack_i8(shape, packed, rows);
   }
 }
 

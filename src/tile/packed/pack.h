@@ -40,7 +40,7 @@ class PackedWeight {
   Buffer buffer_;
 };
 
-// Converts (to nearest even) and packs, panels in parallel.
+// Converts or quantises (to nearest even) and packs, panels in parallel.
 PackedWeight pack(const PackSource& source, PanelLayout layout, ThreadPool& pool);
 
 // The same into memory of shape.bytes() bytes, aligned to 64, for panels [begin, end).

@@ -10,6 +10,8 @@ std::string_view to_string(PanelLayout layout) {
       return "bf16";
     case PanelLayout::kF16:
       return "f16";
+    case PanelLayout::kI8:
+      return "i8";
   }
   return "unknown";
 }
@@ -27,11 +29,33 @@ PanelLayout panel_layout(DType dtype) {
 }
 
 std::size_t element_bytes(PanelLayout layout) {
-  return layout == PanelLayout::kF32 ? 4 : 2;
+  switch (layout) {
+    case PanelLayout::kF32:
+      return 4;
+    case PanelLayout::kBF16:
+    case PanelLayout::kF16:
+      return 2;
+    case PanelLayout::kI8:
+      break;
+  }
+  return 1;
 }
 
 int k_interleave(PanelLayout layout) {
-  return layout == PanelLayout::kBF16 ? 2 : 1;
+  switch (layout) {
+    case PanelLayout::kF32:
+    case PanelLayout::kF16:
+      return 1;
+    case PanelLayout::kBF16:
+      return 2;
+    case PanelLayout::kI8:
+      break;
+  }
+  return 4;
+}
+
+std::size_t scale_bytes(PanelLayout layout) {
+  return layout == PanelLayout::kI8 ? kPanelColumns * sizeof(float) : 0;
 }
 
 }  // namespace tessera::tile::cpu

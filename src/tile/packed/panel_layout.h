@@ -22,11 +22,11 @@
 
 namespace tessera::tile::cpu {
 
-enum class PanelLayout { kF32, kBF16, kF16 };
+enum class PanelLayout { kF32, kBF16, kF16, kI8 };
 
 inline constexpr int kPanelColumns = 32;
 
-// "f32", "bf16", "f16".
+// "f32", "bf16", "f16", "i8".
 std::string_view to_string(PanelLayout layout);
 
 // The layout for a weight of this element type.
@@ -37,6 +37,9 @@ std::size_t element_bytes(PanelLayout layout);
 
 // Inputs that lie adjacent for one column.
 int k_interleave(PanelLayout layout);
+
+// Bytes behind a panel's weights: the scales of a quantised layout.
+std::size_t scale_bytes(PanelLayout layout);
 
 struct PackedShape {
   PanelLayout layout = PanelLayout::kF32;
@@ -50,7 +53,9 @@ struct PackedShape {
   std::size_t group_bytes() const {
     return static_cast<std::size_t>(kPanelColumns * k_interleave(layout)) * element_bytes(layout);
   }
-  std::size_t panel_bytes() const { return static_cast<std::size_t>(k_groups()) * group_bytes(); }
+  // Where the scales begin, for layouts that have them.
+  std::size_t scale_offset() const { return static_cast<std::size_t>(k_groups()) * group_bytes(); }
+  std::size_t panel_bytes() const { return scale_offset() + scale_bytes(layout); }
   std::size_t bytes() const { return static_cast<std::size_t>(panels()) * panel_bytes(); }
 };
 
