@@ -176,6 +176,29 @@ TEST(Parallel, ColumnsWhenRowsAreFew) {
   EXPECT_THAT(text, HasSubstr("contract [32*p]"));
 }
 
+TEST(Parallel, PiecesOfAnUnrolledLoopShareTheirColumns) {
+  const std::string text = after("parallel", R"(kernel k {
+    symbol t in 3..4
+    in x: bf16[t, 64]
+    in w: bf16 panels[96, 64]
+    out y: fp32[t, 96]
+    unroll (row < t) by [2, 1] {
+      %0 = view x[row, 0] : bf16[2, 64]
+      %1 = weight w : bf16[96, 64]
+      %2 = matmul %0, %1 trans [0, 1] : fp32[2, 96]
+      assemble %2, y[row, 0]
+    } {
+      %3 = view x[row, 0] : bf16[1, 64]
+      %4 = weight w : bf16[96, 64]
+      %5 = matmul %3, %4 trans [0, 1] : fp32[1, 96]
+      assemble %5, y[row, 0]
+    }
+  })");
+  const std::size_t tasks = text.find("tasks (");
+  EXPECT_NE(tasks, std::string::npos);
+  EXPECT_EQ(text.find("tasks (", tasks + 1), std::string::npos) << text;
+}
+
 TEST(Parallel, RowsOfElementwiseWork) {
   const std::string text = after("parallel", R"(kernel k {
     symbol t in 17..*

@@ -102,6 +102,36 @@ void share_columns(const ir::Kernel& kernel, Op& tasks, ir::Ranges& ranges) {
   }
 }
 
+// The weight of the contract that tasks over columns are made of; nullptr for other tasks.
+const std::string* weight_of(const Op& tasks) {
+  const Op* op = &tasks.blocks[0].back();
+  while (op->kind == Kind::kLoop) op = &op->blocks[0].back();
+  const bool by_columns = op->kind == Kind::kContract && tasks.vars.size() == 1;
+  return by_columns ? &op->blocks[0][1].memory : nullptr;
+}
+
+// Tasks over the columns of one weight become one: see the header.
+void merge_columns(ir::Block& sections) {
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const std::string* weight = weight_of(sections[i]);
+    for (std::size_t j = i + 1; weight != nullptr && j < sections.size();) {
+      const std::string* other = weight_of(sections[j]);
+      const bool same = other != nullptr && *other == *weight &&
+                        sections[i].ints == sections[j].ints &&
+                        sections[i].vars[0].extent == sections[j].vars[0].extent;
+      if (!same) {
+        ++j;
+        continue;
+      }
+      ir::Block body = std::move(sections[j].blocks[0]);
+      substitute(body, {{sections[j].vars[0].name, IndexExpr::name(sections[i].vars[0].name)}});
+      for (Op& op : body) sections[i].blocks[0].push_back(std::move(op));
+      sections.erase(sections.begin() + static_cast<std::ptrdiff_t>(j));
+      weight = weight_of(sections[i]);
+    }
+  }
+}
+
 }  // namespace
 
 void parallel(ir::Kernel& kernel) {
@@ -116,6 +146,7 @@ void parallel(ir::Kernel& kernel) {
         share_rows(kernel, tasks, ranges);
       }
     }
+    merge_columns(phase.blocks[0]);
   }
 }
 
