@@ -9,6 +9,14 @@ namespace tessera::tile::ir {
 
 namespace {
 
+// Numbers that no kernel has wrap around instead of being undefined.
+std::int64_t plus(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
 std::string joined(const std::vector<IndexExpr>& parts) {
   std::string text;
   for (const IndexExpr& part : parts) {
@@ -45,7 +53,7 @@ void IndexExpr::add(const AtomPtr& atom, std::int64_t coefficient) {
       std::lower_bound(terms_.begin(), terms_.end(), atom->text,
                        [](const Term& t, const std::string& s) { return t.atom->text < s; });
   if (at != terms_.end() && at->atom->text == atom->text) {
-    at->coefficient += coefficient;
+    at->coefficient = plus(at->coefficient, coefficient);
     if (at->coefficient == 0) terms_.erase(at);
   } else if (coefficient != 0) {
     terms_.insert(at, {atom, coefficient});
@@ -191,14 +199,14 @@ IndexExpr IndexExpr::scaled(std::int64_t factor) const {
   IndexExpr result;
   if (factor == 0) return result;
   result = *this;
-  result.constant_ *= factor;
-  for (Term& term : result.terms_) term.coefficient *= factor;
+  result.constant_ = times(result.constant_, factor);
+  for (Term& term : result.terms_) term.coefficient = times(term.coefficient, factor);
   return result;
 }
 
 IndexExpr IndexExpr::operator+(const IndexExpr& other) const {
   IndexExpr result = *this;
-  result.constant_ += other.constant_;
+  result.constant_ = plus(result.constant_, other.constant_);
   for (const Term& term : other.terms_) result.add(term.atom, term.coefficient);
   return result;
 }
@@ -211,22 +219,23 @@ IndexExpr IndexExpr::operator*(const IndexExpr& other) const {
   if (other.is_constant()) return scaled(other.constant_);
   if (is_constant()) return other.scaled(constant_);
   // Distribute, so that (i0*8 + r) * s and i0*8*s + r*s are the same text.
-  IndexExpr result(constant_ * other.constant_);
+  IndexExpr result(times(constant_, other.constant_));
   for (const Term& a : terms_) {
     IndexExpr single;
     single.add(a.atom, 1);
-    result = result + single.scaled(a.coefficient * other.constant_);
+    result = result + single.scaled(times(a.coefficient, other.constant_));
     for (const Term& b : other.terms_) {
       IndexExpr factor;
       factor.add(b.atom, 1);
       result =
-          result + atom(Atom::Kind::kProduct, single, factor).scaled(a.coefficient * b.coefficient);
+          result +
+          atom(Atom::Kind::kProduct, single, factor).scaled(times(a.coefficient, b.coefficient));
     }
   }
   for (const Term& b : other.terms_) {
     IndexExpr factor;
     factor.add(b.atom, 1);
-    result = result + factor.scaled(b.coefficient * constant_);
+    result = result + factor.scaled(times(b.coefficient, constant_));
   }
   return result;
 }
