@@ -135,6 +135,21 @@ TEST(Epilogue, CanBeSwitchedOff) {
   EXPECT_THAT(after("scratch", moved), HasSubstr("scratch t2: fp32[1, 80] at 0"));
 }
 
+TEST(Pairs, InterleavedStoresGoTogether) {
+  const std::string text = after("pairs", R"(kernel k {
+    in x: fp32[8, 64]
+    out y: fp32[8, 64]
+    %0 = view x[0, 0] step [1, 2] : fp32[8, 32]
+    %1 = view x[0, 1] step [1, 2] : fp32[8, 32]
+    %2 = sub %0, %1 : fp32[8, 32]
+    %3 = add %0, %1 : fp32[8, 32]
+    assemble %2, y[0, 0] step [1, 2]
+    assemble %3, y[0, 1] step [1, 2]
+  })");
+  EXPECT_EQ(text.find("nest"), text.rfind("nest")) << text;
+  EXPECT_EQ(text.find("load x[d0, 2*d1]"), text.rfind("load x[d0, 2*d1]")) << text;
+}
+
 TEST(Phases, ASumOverAMatmulsRowWaits) {
   const std::string text = after("phases", R"(kernel k {
     symbol t in 17..*

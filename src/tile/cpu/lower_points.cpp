@@ -62,12 +62,14 @@ void PointEmitter::hoist(const Points& points) {
 }
 
 void PointEmitter::emit(const Points& points) {
+  paired_.clear();
   for (const Op& op : body_) {
     if (op.result >= 0) {
       const auto known = values_.find(op.result);
       const bool hoisted =
           known != values_.end() && !known->second.lanes && !points.vector_var.empty();
-      if (!hoisted && !is_fused_product(op)) one(op, points);
+      const bool loaded = paired_.contains(op.result);
+      if (!hoisted && !loaded && !is_fused_product(op)) one(op, points);
     } else if (op.kind == Kind::kStore) {
       store(op, points);
     }
@@ -111,6 +113,18 @@ void PointEmitter::one(const Op& op, const Points& points) {
   }
 }
 
+PointEmitter::Partner PointEmitter::partner(const Op& op, const Points& points) const {
+  const IndexExpr offset = c_.offset_of(op);
+  if (!movement(offset, points.vector_var).is(2)) return {};
+  for (const Op& other : body_) {
+    if (&other == &op || other.kind != op.kind || other.memory != op.memory) continue;
+    const IndexExpr distance = c_.offset_of(other) - offset;
+    if (distance == IndexExpr(1)) return {&other, true};
+    if (distance == IndexExpr(-1)) return {&other, false};
+  }
+  return {};
+}
+
 PointEmitter::Value PointEmitter::load(const Op& op, const Points& points) {
   VectorBuilder& b = c_.b;
   const IndexExpr offset = c_.offset_of(op);
@@ -120,6 +134,17 @@ PointEmitter::Value PointEmitter::load(const Op& op, const Points& points) {
     return {b.load_scalar(element, c_.address(op, offset)), false};
   if (!move.known) fail_at(code::kCannotLower, op.location, "{}: no vector load", print(op));
   if (move.is(1)) return {b.load(element, c_.address(op, offset), points.mask), true};
+  // Pairs: both at once. Each element is accessed by one of the two, so nothing is read beyond
+  // them.
+  if (const Partner other = partner(op, points); other.op != nullptr) {
+    const IndexExpr first = other.is_second ? offset : offset - 1;
+    const VectorBuilder::Pair pair =
+        b.load_interleaved(element, c_.address(op, first), points.count);
+    values_[other.op->result] = {pair[other.is_second ? 1 : 0], true};
+    elements_[other.op->result] = other.op->type.element;
+    paired_.insert(other.op->result);
+    return {pair[other.is_second ? 0 : 1], true};
+  }
   llvm::Value* stride = c_.eval(move.stride * element_bytes(element));
   return {b.load_strided(element, c_.address(op, offset), stride, points.count), true};
 }
@@ -136,6 +161,15 @@ void PointEmitter::store(const Op& op, const Points& points) {
   llvm::Value* value = operand(op.operands[0], true);
   if (move.is(1)) return b.store(element, value, address, points.mask);
   if (!move.known) fail_at(code::kCannotLower, op.location, "{}: no vector store", print(op));
+  if (const Partner other = partner(op, points); other.op != nullptr) {
+    // With the later of the two, when both values are there.
+    if (other.op > &op) return;
+    llvm::Value* theirs = operand(other.op->operands[0], true);
+    const IndexExpr first = other.is_second ? offset : offset - 1;
+    const VectorBuilder::Pair pair =
+        other.is_second ? VectorBuilder::Pair{value, theirs} : VectorBuilder::Pair{theirs, value};
+    return b.store_interleaved(element, pair, c_.address(op, first), points.count);
+  }
   b.store_strided(element, value, address, c_.eval(move.stride * element_bytes(element)),
                   points.count);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "tile/cpu/lower_context.h"
@@ -46,6 +47,13 @@ class PointEmitter {
   void one(const ir::Op& op, const Points& points);
   Value load(const ir::Op& op, const Points& points);
   void store(const ir::Op& op, const Points& points);
+  // The access of the same kind to the element before or behind, if both go to every second
+  // element.
+  struct Partner {
+    const ir::Op* op = nullptr;
+    bool is_second = false;  // it accesses the element behind
+  };
+  Partner partner(const ir::Op& op, const Points& points) const;
   llvm::Value* operand(int value, bool lanes);
   llvm::Value* compute(const ir::Op& op, bool lanes);
   llvm::Value* convert(const ir::Op& op, llvm::Value* from, tile::Element from_element);
@@ -55,6 +63,7 @@ class PointEmitter {
   const ir::Block& body_;
   std::map<int, Value> values_;
   std::map<int, tile::Element> elements_;
+  std::set<int> paired_;  // loaded together with their partner
 };
 
 }  // namespace tessera::tile::cpu

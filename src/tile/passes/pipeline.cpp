@@ -6,6 +6,7 @@
 #include "tile/passes/epilogue.h"
 #include "tile/passes/fold.h"
 #include "tile/passes/infer_valid.h"
+#include "tile/passes/pairs.h"
 #include "tile/passes/parallel.h"
 #include "tile/passes/phases.h"
 #include "tile/passes/scratch.h"
@@ -20,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"infer_valid", passes::infer_valid},  // valid shapes and indices, simplified by what is known
     {"fold", passes::fold},                // tiles become index maps: points, loads and stores
     {"epilogue", passes::epilogue},        // what follows a matmul moves into it
+    {"pairs", passes::pairs},              // stores that interleave go together
     {"phases", passes::phases},            // what must wait for what; loops cut at the barriers
     {"parallel", passes::parallel},        // what threads share: rows or columns
     {"scratch", passes::scratch},          // where intermediate values live
