@@ -52,6 +52,8 @@ class NestLowering {
           cost = std::numeric_limits<double>::infinity();
         } else if (move.is(1)) {
           cost += 1;
+        } else if (move.is(2)) {
+          cost += 3;  // most often one of a pair
         } else if (!move.is(0)) {
           cost += lanes;
         }
