@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config libdnnl-dev libpcre2-dev nlohmann-json3-dev libcli11-dev
-          libfmt-dev libgtest-dev libgmock-dev libbenchmark-dev "$@")
+          libfmt-dev llvm-19-dev libzstd-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev "$@")
 
 missing=()
 for package in "${packages[@]}"; do

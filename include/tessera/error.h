@@ -26,6 +26,7 @@ enum class ErrorCode {
   kNotFinite,        // a computation gave NaN or infinity
   kBadCases,         // a file of test cases: a value missing, of the wrong type or contradictory
   kVerifyFailed,     // an implementation of an operator differs from its reference
+  kCompiler,         // the run-time compiler is missing or failed
 };
 
 // A stable name such as "missing-tensor".

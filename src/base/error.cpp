@@ -30,6 +30,8 @@ std::string_view to_string(ErrorCode code) {
       return "bad-template";
     case ErrorCode::kOutOfMemory:
       return "out-of-memory";
+    case ErrorCode::kCompiler:
+      return "compiler";
     case ErrorCode::kNotFinite:
       return "not-finite";
     case ErrorCode::kContextOverflow:

@@ -1,0 +1,39 @@
+#include "tile/cpu/front_end.h"
+
+#include <array>
+
+#include <llvm/AsmParser/Parser.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/SourceMgr.h>
+
+#include "base/fail.h"
+#include "tile/cpu/code_generator.h"
+#include "tile/cpu/lower_kernel.h"
+
+namespace tessera::tile::cpu {
+
+std::span<const FrontEnd> front_ends() {
+  static constexpr std::array kFrontEnds{
+      FrontEnd{"llvm", lower_llvm_text},
+      FrontEnd{"tile", lower_tile_text},
+  };
+  return kFrontEnds;
+}
+
+std::unique_ptr<llvm::Module> lower_llvm_text(std::string_view ir, std::string_view,
+                                              const Target& target, llvm::LLVMContext& context) {
+  llvm::SMDiagnostic diagnostic;
+  auto module =
+      llvm::parseAssemblyString(llvm::StringRef(ir.data(), ir.size()), diagnostic, context);
+  if (module == nullptr) {
+    fail(ErrorCode::kCompiler, "line {} of the LLVM IR: {}", diagnostic.getLineNo(),
+         diagnostic.getMessage().str());
+  }
+  prepare_module(*module, target);
+  for (llvm::Function& function : *module) {
+    if (!function.isDeclaration()) prepare_function(function, target);
+  }
+  return module;
+}
+
+}  // namespace tessera::tile::cpu

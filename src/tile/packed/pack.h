@@ -1,0 +1,53 @@
+// Packing weights into panels (see panel_layout.h), once, when a model is loaded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tessera/dtype.h>
+
+#include "base/buffer.h"
+#include "base/thread_pool.h"
+#include "tile/packed/panel_layout.h"
+
+namespace tessera::tile::cpu {
+
+// A matrix [n, k] to pack: element (i, j) at data + (i * n_stride + j * k_stride) elements.
+struct PackSource {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t n_stride = 0;
+  std::int64_t k_stride = 1;
+};
+
+// Owns a packed weight.
+class PackedWeight {
+ public:
+  PackedWeight() = default;
+  explicit PackedWeight(const PackedShape& shape) : shape_(shape), buffer_(shape.bytes()) {}
+
+  const PackedShape& shape() const { return shape_; }
+  std::byte* data() { return buffer_.data(); }
+  const std::byte* data() const { return buffer_.data(); }
+  const std::byte* panel(std::int64_t index) const {
+    return buffer_.data() + static_cast<std::size_t>(index) * shape_.panel_bytes();
+  }
+
+ private:
+  PackedShape shape_;
+  Buffer buffer_;
+};
+
+// Converts or quantises (to nearest even) and packs, panels in parallel.
+PackedWeight pack(const PackSource& source, PanelLayout layout, ThreadPool& pool);
+
+// The same into memory of shape.bytes() bytes, aligned to 64, for panels [begin, end).
+void pack_panels(const PackSource& source, const PackedShape& shape, std::int64_t begin,
+                 std::int64_t end, std::byte* packed);
+
+// Back to row-major fp32 [n, k], without the padding.
+void unpack(const PackedShape& shape, const std::byte* packed, float* rows);
+
+}  // namespace tessera::tile::cpu

@@ -1,0 +1,61 @@
+#include "tile/packed/panel_layout.h"
+
+namespace tessera::tile::cpu {
+
+std::string_view to_string(PanelLayout layout) {
+  switch (layout) {
+    case PanelLayout::kF32:
+      return "f32";
+    case PanelLayout::kBF16:
+      return "bf16";
+    case PanelLayout::kF16:
+      return "f16";
+    case PanelLayout::kI8:
+      return "i8";
+  }
+  return "unknown";
+}
+
+PanelLayout panel_layout(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return PanelLayout::kBF16;
+    case DType::kF16:
+      return PanelLayout::kF16;
+    case DType::kF32:
+      break;
+  }
+  return PanelLayout::kF32;
+}
+
+std::size_t element_bytes(PanelLayout layout) {
+  switch (layout) {
+    case PanelLayout::kF32:
+      return 4;
+    case PanelLayout::kBF16:
+    case PanelLayout::kF16:
+      return 2;
+    case PanelLayout::kI8:
+      break;
+  }
+  return 1;
+}
+
+int k_interleave(PanelLayout layout) {
+  switch (layout) {
+    case PanelLayout::kF32:
+    case PanelLayout::kF16:
+      return 1;
+    case PanelLayout::kBF16:
+      return 2;
+    case PanelLayout::kI8:
+      break;
+  }
+  return 4;
+}
+
+std::size_t scale_bytes(PanelLayout layout) {
+  return layout == PanelLayout::kI8 ? kPanelColumns * sizeof(float) : 0;
+}
+
+}  // namespace tessera::tile::cpu

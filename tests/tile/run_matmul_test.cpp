@@ -1,0 +1,214 @@
+// Matmuls: of tiles, with packed weights, split into segments, with work before and behind.
+#include "tests/tile/harness.h"
+
+namespace tessera::tile::test {
+namespace {
+
+const Dim t = Dim::dynamic("t");
+const Dim m = Dim::fixed("m"), n = Dim::fixed("n"), k = Dim::fixed("k");
+constexpr Element kFloats[] = {Element::kF32, Element::kBF16, Element::kF16};
+
+double dot(const Data& x, std::int64_t row, const Data& w, std::int64_t column) {
+  const std::int64_t K = w.shape()[1];
+  double sum = 0;
+  for (std::int64_t i = 0; i < K; ++i) sum += x[row * K + i] * w[column * K + i];
+  return sum;
+}
+
+TEST(RunMatmul, TilesInEveryOrder) {
+  for (const bool a_trans : {false, true}) {
+    for (const bool b_trans : {false, true}) {
+      const Kernel kernel = jit(
+          "tiles",
+          {in("a", a_trans ? std::vector<Dim>{k, m} : std::vector<Dim>{m, k}),
+           in("b", b_trans ? std::vector<Dim>{n, k} : std::vector<Dim>{k, n}), out("y", {m, n})},
+          [=](Tensor a, Tensor b, Tensor y) {
+            const Tile u = view(a, {a.size(0), a.size(1)}, {0, 0});
+            const Tile v = view(b, {b.size(0), b.size(1)}, {0, 0});
+            assemble(matmul(u, v, {.a_trans = a_trans, .b_trans = b_trans}) + 1, y, {0, 0});
+          });
+      for (const auto& s : {Shape{1, 1, 1}, {3, 5, 7}, {4, 33, 16}, {2, 16, 65}, {17, 20, 34}}) {
+        const std::int64_t M = s[0], N = s[1], K = s[2];
+        Data a = Data::random(Element::kBF16, a_trans ? Shape{K, M} : Shape{M, K}, 1);
+        Data b = Data::random(Element::kBF16, b_trans ? Shape{N, K} : Shape{K, N}, 2);
+        Data y(Element::kF32, {M, N});
+        run(kernel, {a.argument(), b.argument(), y.argument()}, {&y});
+        expect_close(
+            y,
+            [&](std::int64_t i) {
+              double sum = 1;
+              for (std::int64_t j = 0; j < K; ++j) {
+                sum += (a_trans ? a[j * M + i / N] : a[i / N * K + j]) *
+                       (b_trans ? b[i % N * K + j] : b[j * N + i % N]);
+              }
+              return sum;
+            },
+            1e-5);
+      }
+    }
+  }
+}
+
+TEST(RunMatmul, PackedWeights) {
+  const Kernel kernel =
+      jit("packed", {in("x", {t, k}), weight("w", {n, k}), out("y", {t, n}, Element::kF32)},
+          [](Tensor x, Tensor w, Tensor y) {
+            loop_unroll(x.dim(0), {13, 8, 4, 2}, [&](Index row, int rows) {
+              assemble(matmul(view(x, {rows, x.size(1)}, {row, 0}), w), y, {row, 0});
+            });
+          });
+  for (Element element : kFloats) {
+    for (const auto& s : {Shape{1, 1}, {32, 32}, {33, 5}, {64, 64}, {100, 17}, {40, 130}}) {
+      Packed w(Data::random(element, s, 2), pools().one);
+      for (std::int64_t rows : {1, 2, 3, 8, 9, 13, 17, 30}) {
+        SCOPED_TRACE(testing::Message()
+                     << to_string(element) << " " << rows << " rows, n " << s[0] << " k " << s[1]);
+        Data x = Data::random(element, {rows, s[1]}, 1);
+        Data y(Element::kF32, {rows, s[0]});
+        run(kernel, {x.argument(), w.argument(), y.argument()}, {&y});
+        expect_close(y, [&](std::int64_t i) { return dot(x, i / s[0], w.values, i % s[0]); }, 2e-5);
+      }
+    }
+  }
+}
+
+// A row does not depend on how many rows are computed with it.
+TEST(RunMatmul, RowsAreTheSameInEveryCompany) {
+  const Kernel kernel =
+      jit("company", {in("x", {t, k}), weight("w", {n, k}), out("y", {t, n}, Element::kF32)},
+          [](Tensor x, Tensor w, Tensor y) {
+            loop_unroll(x.dim(0), {8, 4, 2}, [&](Index row, int rows) {
+              assemble(matmul(view(x, {rows, x.size(1)}, {row, 0}), w), y, {row, 0});
+            });
+          });
+  for (Element element : kFloats) {
+    Packed w(Data::random(element, {70, 129}, 2), pools().one);
+    Data x = Data::random(element, {15, 129}, 1);
+    Data all(Element::kF32, {15, 70});
+    run(kernel, {x.argument(), w.argument(), all.argument()}, {&all});
+    for (std::int64_t row = 0; row < 15; ++row) {
+      Data one_x(element, {1, 129}), one(Element::kF32, {1, 70});
+      for (std::int64_t i = 0; i < 129; ++i) one_x.set(i, x[row * 129 + i]);
+      run(kernel, {one_x.argument(), w.argument(), one.argument()}, {&one});
+      for (std::int64_t i = 0; i < 70; ++i) ASSERT_EQ(one[i], all[row * 70 + i]) << row << " " << i;
+    }
+  }
+}
+
+TEST(RunMatmul, SegmentsGoStraightToTheirTensors) {
+  // 3 heads of 13 + 27 columns, each part to another tensor, heads first; none a multiple of a
+  // vector.
+  const Kernel kernel = jit(
+      "segments",
+      {in("x", {t, k}), weight("w", {n, k}), out("a", {3, t, 13}),
+       out("b", {t, 3, 27}, Element::kF32)},
+      [](Tensor x, Tensor w, Tensor a, Tensor b) {
+        loop_unroll(x.dim(0), {4}, [&](Index row, int rows) {
+          const Tile y = reshape(matmul(view(x, {rows, x.size(1)}, {row, 0}), w), {rows, 3, 40});
+          assemble(transpose(slice(y, {rows, 3, 13}, {0, 0, 0}), {1, 0, 2}), a, {0, row, 0});
+          assemble(slice(y, {rows, 3, 27}, {0, 0, 13}) * 2, b, {row, 0, 0});
+        });
+      });
+  for (Element element : kFloats) {
+    for (std::int64_t T : {1, 5, 11}) {
+      Data x = Data::random(element, {T, 50}, 1);
+      Packed w(Data::random(element, {120, 50}, 2), pools().one);
+      Data a(element, {3, T, 13}), b(Element::kF32, {T, 3, 27});
+      run(kernel, {x.argument(), w.argument(), a.argument(), b.argument()}, {&a, &b});
+      expect_close(
+          a, [&](std::int64_t i) { return dot(x, i / 13 % T, w.values, i / 13 / T * 40 + i % 13); },
+          2e-5);
+      expect_close(
+          b,
+          [&](std::int64_t i) {
+            return 2 * dot(x, i / 81, w.values, i / 27 % 3 * 40 + 13 + i % 27);
+          },
+          2e-5);
+    }
+  }
+  const std::vector<Argument> shapes = {
+      argument(nullptr, Element::kBF16, {5, 50}), packed_argument(nullptr, Element::kBF16, 120, 50),
+      argument(nullptr, Element::kBF16, {3, 5, 13}), argument(nullptr, Element::kF32, {5, 3, 27})};
+  EXPECT_EQ(kernel.stage("scratch", shapes).find("scratch t"), std::string::npos)
+      << "an intermediate buffer";
+}
+
+TEST(RunMatmul, BiasAndActivationBehind) {
+  const Kernel kernel =
+      jit("bias",
+          {in("x", {t, k}), weight("w", {n, k}), in("bias", {n}, Element::kF32),
+           in("residual", {t, n}), out("y", {t, n})},
+          [](Tensor x, Tensor w, Tensor bias, Tensor residual, Tensor y) {
+            const std::int64_t N = y.size(1);
+            loop_unroll(x.dim(0), {8, 2}, [&](Index row, int rows) {
+              const Tile h = matmul(view(x, {rows, x.size(1)}, {row, 0}), w) + view(bias, {N}, {0});
+              assemble(h * sigmoid(h) + view(residual, {rows, N}, {row, 0}), y, {row, 0});
+            });
+          });
+  for (Element element : kFloats) {
+    for (std::int64_t N : {64, 45}) {
+      Data x = Data::random(element, {11, 24}, 1), bias = Data::random(Element::kF32, {N}, 3);
+      Packed w(Data::random(element, {N, 24}, 2), pools().one);
+      Data residual = Data::random(element, {11, N}, 4), y(element, {11, N});
+      run(kernel, {x.argument(), w.argument(), bias.argument(), residual.argument(), y.argument()},
+          {&y});
+      expect_close(
+          y,
+          [&](std::int64_t i) {
+            const double h = dot(x, i / N, w.values, i % N) + bias[i % N];
+            return h / (1 + std::exp(-h)) + residual[i];
+          },
+          5e-5);
+    }
+  }
+}
+
+TEST(RunMatmul, TwoInARowWithWorkBetween) {
+  const Dim h = Dim::fixed("h");
+  const Kernel kernel =
+      jit("mlp", {in("x", {t, k}), weight("up", {h, k}), weight("down", {n, h}), out("y", {t, n})},
+          [](Tensor x, Tensor up, Tensor down, Tensor y) {
+            loop_unroll(x.dim(0), {4}, [&](Index row, int rows) {
+              const Tile a = matmul(view(x, {rows, x.size(1)}, {row, 0}), up);
+              assemble(matmul(cast(maximum(a, 0), x.element()), down), y, {row, 0});
+            });
+          });
+  for (Element element : kFloats) {
+    for (const auto& s : {Shape{20, 33, 50}, {64, 32, 32}}) {
+      const std::int64_t K = s[0], H = s[1], N = s[2], T = 7;
+      Data x = Data::random(element, {T, K}, 1);
+      Packed up(Data::random(element, {H, K}, 2), pools().one),
+          down(Data::random(element, {N, H}, 3), pools().one);
+      Data y(element, {T, N});
+      run(kernel, {x.argument(), up.argument(), down.argument(), y.argument()}, {&y});
+      Data hidden(element, {T, H});
+      for (std::int64_t i = 0; i < T * H; ++i)
+        hidden.set(i, std::max(0.0, dot(x, i / H, up.values, i % H)));
+      expect_close(
+          y, [&](std::int64_t i) { return dot(hidden, i / N, down.values, i % N); },
+          element == Element::kF32 ? 5e-5 : 2e-2);
+    }
+  }
+}
+
+TEST(RunMatmul, RowsOfAnIndexTensor) {
+  // The left operand's rows are gathered: they get memory of their own first.
+  const Kernel kernel =
+      jit("gather",
+          {in("x", {50, k}), indices("which", {t}), weight("w", {n, k}),
+           out("y", {t, n}, Element::kF32)},
+          [](Tensor x, Tensor which, Tensor w, Tensor y) {
+            loop(which.dim(0), [&](Index i) {
+              assemble(matmul(view(x, {1, x.size(1)}, {which[i], 0}), w), y, {i, 0});
+            });
+          });
+  Data x = Data::random(Element::kBF16, {50, 24}, 1), which(Element::kI32, {9});
+  for (std::int64_t i = 0; i < 9; ++i) which.set(i, static_cast<double>(i * 17 % 50));
+  Packed w(Data::random(Element::kBF16, {40, 24}, 2), pools().one);
+  Data y(Element::kF32, {9, 40});
+  run(kernel, {x.argument(), which.argument(), w.argument(), y.argument()}, {&y});
+  expect_close(y, [&](std::int64_t i) { return dot(x, i / 40 * 17 % 50, w.values, i % 40); }, 2e-5);
+}
+
+}  // namespace
+}  // namespace tessera::tile::test
