@@ -3,7 +3,7 @@
 BUILD := build/release
 PROMPT ?= 你好
 
-.PHONY: help ask test build packages check-large bench format check-format tidy tidy-changed sanitize fuzz clean
+.PHONY: help ask test build configure packages check-large bench format check-format tidy tidy-changed sanitize fuzz clean
 
 help:
 	@echo "make ask          install packages, build, and ask the bundled model (PROMPT=... asks something else)"
@@ -16,15 +16,22 @@ help:
 	@echo "make format       clang-format 19 on all sources; check-format only checks"
 	@echo "make tidy         clang-tidy 19 on all sources; tidy-changed on what the last commit changed"
 
-ask: build
-	@$(BUILD)/bin/tessera ask --prompt '$(PROMPT)'
+# Builds the command only: tests and benchmarks take several times as long. PROMPT reaches the shell as a
+# variable, so that it may hold quotes.
+ask: export ASK_PROMPT = $(PROMPT)
+ask: configure
+	@cmake --build --preset release --target tessera_command -- --quiet >&2
+	@$(BUILD)/bin/tessera ask --prompt "$$ASK_PROMPT"
 
 test: build
 	@ctest --test-dir $(BUILD) --output-on-failure --parallel $$(nproc) --timeout 300
 
-build: packages
-	@test -f $(BUILD)/build.ninja || cmake --preset release > /dev/null
-	@cmake --build --preset release -- --quiet
+build: configure
+	@cmake --build --preset release -- --quiet >&2
+
+configure: packages
+	@test -f $(BUILD)/build.ninja || { \
+	  echo "building: a few minutes the first time" >&2; cmake --preset release > /dev/null; }
 
 packages:
 	@scripts/install-packages.sh
@@ -34,6 +41,7 @@ check-large: build
 
 bench: build
 	@$(BUILD)/bin/ops_bench --benchmark_min_time=0.2
+	@$(BUILD)/bin/matmul_block_benchmark
 
 SOURCES = $(shell git ls-files '*.cpp' '*.h')
 
