@@ -9,10 +9,10 @@ namespace tessera::ops {
 
 namespace {
 
-// Tile implementations go in front of the native ones.
 constexpr const RmsNormImplementation* kRmsNorm[] = {&kRmsNormNative, &kRmsNormReference};
 constexpr const RopeImplementation* kRope[] = {&kRopeNative, &kRopeReference};
-constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologBaseline, &kMlaPrologReference};
+constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologFused, &kMlaPrologBaseline,
+                                                         &kMlaPrologReference};
 
 template <typename List>
 std::vector<std::string_view> names(const List& list) {

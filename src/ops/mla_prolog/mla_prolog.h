@@ -121,6 +121,7 @@ struct MlaPrologImplementation {
   std::unique_ptr<MlaProlog> (*create)(const MlaPrologWeights& weights, Executor& executor);
 };
 
+extern const MlaPrologImplementation kMlaPrologFused;      // one tile kernel for everything
 extern const MlaPrologImplementation kMlaPrologBaseline;   // native operators, one after another
 extern const MlaPrologImplementation kMlaPrologReference;  // in double
 

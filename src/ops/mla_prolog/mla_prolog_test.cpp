@@ -107,14 +107,20 @@ TEST_P(StoredValues, AreReproduced) {
   s.call.k_pe = HeadTensor::dense(bytes(k_pe), DType::kF32, 1, s.call.seq, d.rope);
   s.call.latent = {bytes(latent), DType::kF32, slots};
 
+  // Rows of the latent cache where the implementation writes them.
+  if (!implementation().unsupported(s.weights, s.call).empty()) s.call.latent = {};
+  if (const auto why = implementation().unsupported(s.weights, s.call); !why.empty()) {
+    GTEST_SKIP() << implementation().name << " " << why;
+  }
   testing::AlwaysParallel executor(2);
-  ASSERT_EQ(implementation().unsupported(s.weights, s.call), "");
   implementation().create(s.weights, executor)->run(s.call, executor);
   const double tolerance = implementation().name == "reference" ? 1e-7 : 2e-6;
   EXPECT_TRUE(close(k_nope, s.floats("k_nope"), tolerance));
   EXPECT_TRUE(close(value, s.floats("value"), tolerance));
   EXPECT_TRUE(close(k_pe, s.floats("k_pe"), tolerance));
-  EXPECT_TRUE(close(latent, s.floats("latent"), tolerance));
+  if (s.call.latent.wanted()) {
+    EXPECT_TRUE(close(latent, s.floats("latent"), tolerance));
+  }
 }
 
 // Into the middle of longer buffers, as a cache of expanded keys and values keeps them.
@@ -129,6 +135,9 @@ TEST_P(StoredValues, GoWhereTheStridesSay) {
   s.call.k_nope = {bytes(both), DType::kF32, d.heads * capacity * token, capacity * token, token};
   s.call.value = s.call.k_nope;
   s.call.value.data += static_cast<std::size_t>(d.nope) * sizeof(float);
+  if (const auto why = implementation().unsupported(s.weights, s.call); !why.empty()) {
+    GTEST_SKIP() << implementation().name << " " << why;
+  }
 
   testing::AlwaysParallel executor(2);
   implementation().create(s.weights, executor)->run(s.call, executor);
@@ -196,8 +205,8 @@ Case random_case(std::int64_t seed, std::int64_t rows) {
   const verify::Tolerance t{tolerance, tolerance};
   c.outputs = {{"k_nope", {{batch, heads, seq, nope}, dtype, t}},
                {"value", {{batch, heads, seq, v}, dtype, t}},
-               {"k_pe", {{batch, 1, seq, rope}, dtype, t}},
-               {"latent", {{batch, seq, kv_rank + rope}, dtype, t}}};
+               {"k_pe", {{batch, 1, seq, rope}, dtype, t}}};
+  if (random() % 2 == 0) c.outputs["latent"] = {{batch, seq, kv_rank + rope}, dtype, t};
   return c;
 }
 
@@ -207,21 +216,26 @@ class AnyShape : public ::testing::TestWithParam<std::string_view> {};
 TEST_P(AnyShape, EqualsTheReferenceAndStaysInItsMemory) {
   testing::AlwaysParallel executor(2);
   std::mt19937 random(7);
+  int ran = 0;
   for (std::int64_t seed = 0; seed < 200; ++seed) {
     const Case c = random_case(seed, 1 + static_cast<std::int64_t>(random() % 300));
     const verify::Report report = Verification(c, executor).check(GetParam(), executor);
     if (!report.ran()) continue;
+    ++ran;
     for (const auto& output : report.outputs) {
       EXPECT_TRUE(output.pass) << "draw " << seed << ", " << output.name << " "
                                << verify::to_string(output.shape) << " " << to_string(output.dtype)
                                << ", max abs " << output.measure.max_abs << " " << output.fault;
     }
   }
+  EXPECT_GE(ran, 50) << "too few draws that the implementation supports";
 }
 
 TEST_P(AnyShape, HasTheSameBitsForEveryThreadCount) {
   for (std::int64_t seed : {1, 2, 3, 4, 5, 6}) {
-    const Case c = random_case(seed, 300);
+    Case c = random_case(seed, 300);
+    c.inputs.erase("kv_a_bias");  // so that every implementation runs
+    c.outputs.erase("latent");
     Executor one(1);
     const Verification verification(c, one);
     const std::vector<OutputMemory> expected = verification.run(GetParam(), one);
