@@ -81,10 +81,17 @@ TEST(Verify, BadRequests) {
   expect_failure({"verify", "--op", "rope", "--impl", "fast"}, 2,
                  "no operator of these cases has an implementation \"fast\"; choose one of native, "
                  "reference");
-  expect_failure({"verify", "--target-cpu", "haswell"}, 2,
-                 "--target-cpu chooses the CPU that tile kernels are compiled for, and no operator "
-                 "has a tile implementation yet; leave it out");
   EXPECT_EQ(run_tessera({"verify", "--cases", "/nowhere/cases.json"}).exit_code, 1);
+}
+
+TEST(Verify, CompilesTileKernelsForAnotherCpu) {
+  const CommandResult haswell =
+      run_tessera({"verify", "mla_prolog_001", "--impl", "fused", "--target-cpu", "haswell"});
+  EXPECT_EQ(haswell.exit_code, 0) << haswell.out << haswell.err;
+  const CommandResult unknown =
+      run_tessera({"verify", "mla_prolog_001", "--impl", "fused", "--target-cpu", "no-such-cpu"});
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_THAT(unknown.out + unknown.err, HasSubstr("no-such-cpu"));
 }
 
 }  // namespace
