@@ -55,7 +55,7 @@ class Plan {
     attention(prefix + "self_attn.", w.attention);
     vector(prefix + "post_attention_layernorm.weight", w.post_attention_norm, c_.hidden_size);
     const std::string mlp = prefix + "mlp.";
-    if (index < c_.first_dense_layers) {
+    if (!c_.is_moe(index)) {
       feed_forward(mlp, w.dense, c_.intermediate_size);
       return;
     }
