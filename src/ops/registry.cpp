@@ -11,7 +11,8 @@ namespace {
 
 constexpr const RmsNormImplementation* kRmsNorm[] = {&kRmsNormNative, &kRmsNormReference};
 constexpr const RopeImplementation* kRope[] = {&kRopeNative, &kRopeReference};
-constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologFused, &kMlaPrologBaseline,
+constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologLatent, &kMlaPrologFused,
+                                                         &kMlaPrologHybrid, &kMlaPrologBaseline,
                                                          &kMlaPrologReference};
 
 template <typename List>
