@@ -20,18 +20,15 @@ inline std::vector<KernelOptions> prolog_combinations() {
                                       {"native", "expanded"},
                                       {"latent", "latent"},
                                       {"fused", "expanded"},
-                                      {"hybrid", "expanded"},
-                                      {"fusion", "latent"},
-                                      {"fusion", "expanded"},
-                                      {"auto", "auto"}}) {
+                                      {"hybrid", "expanded"}}) {
     all.push_back({"native", "native", prolog, cache});
   }
   return all;
 }
 
-// All of them with every norm and rotation but the references.
+// All of them with every norm and rotation but the references, and "auto" throughout.
 inline std::vector<KernelOptions> kernel_combinations() {
-  std::vector<KernelOptions> all;
+  std::vector<KernelOptions> all = {{}};
   for (std::string_view rms_norm : ops::implementation_names("rms_norm")) {
     for (std::string_view rope : ops::implementation_names("rope")) {
       if (rms_norm == "reference" || rope == "reference") continue;
@@ -42,7 +39,13 @@ inline std::vector<KernelOptions> kernel_combinations() {
       }
     }
   }
-  all.push_back({});  // "auto" throughout
+  return all;
+}
+
+// Those with the fastest norm and rotation only, for what takes long.
+inline std::vector<KernelOptions> fast_combinations() {
+  std::vector<KernelOptions> all = prolog_combinations();
+  for (KernelOptions& options : all) options.rms_norm = options.rope = "auto";
   return all;
 }
 
