@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tessera/error.h>
+
 #include "engine/generator.h"
 #include "tests/always_parallel.h"
 #include "tests/model/reference_data.h"

@@ -65,7 +65,8 @@ TEST(KvCache, DeepSeekV2LiteTakes31104BytesAToken) {
 TEST(KvCache, ExpandedBytesAreThoseOfEveryHead) {
   const ModelConfig config = small_config();  // 2 heads of 3 + 4 values, 2 for all; 2 layers
   EXPECT_EQ(KvCache::bytes_for(config, DType::kF32, 1, KvCacheForm::kExpanded), 64u * 16 * 4 * 2);
-  EXPECT_EQ(KvCache::bytes_for(config, DType::kBF16, 65, KvCacheForm::kExpanded), 128u * 16 * 2 * 2);
+  EXPECT_EQ(KvCache::bytes_for(config, DType::kBF16, 65, KvCacheForm::kExpanded),
+            128u * 16 * 2 * 2);
   ModelConfig lite;
   lite.n_layers = 27;
   lite.n_heads = 16;
