@@ -32,7 +32,7 @@ TEST(Pack, UnpacksToWhatWasPacked) {
           const PackedWeight weight = pack({reinterpret_cast<const std::byte*>(source.data()),
                                             DType::kF32, n, k, n_stride, k_stride},
                                            layout, pool);
-          std::vector<float> rows(static_cast<std::size_t>(n * k));
+          std::vector<double> rows(static_cast<std::size_t>(n * k));
           unpack(weight.shape(), weight.data(), rows.data());
           for (std::int64_t i = 0; i < n; ++i) {
             for (std::int64_t j = 0; j < k; ++j) {
@@ -74,9 +74,9 @@ TEST(Pack, RoundsToNearestEven) {
   const PackedWeight weight =
       pack({reinterpret_cast<const std::byte*>(source.data()), DType::kF32, 1, 2, 2, 1},
            PanelLayout::kBF16, pool);
-  std::vector<float> rows(2);
+  std::vector<double> rows(2);
   unpack(weight.shape(), weight.data(), rows.data());
-  EXPECT_EQ(rows, (std::vector<float>{1.0f, 1.0f + 0x1p-6f}));
+  EXPECT_EQ(rows, (std::vector<double>{1.0f, 1.0f + 0x1p-6f}));
 }
 
 TEST(Pack, QuantisesEachColumnToItsLargestMagnitude) {
@@ -93,7 +93,7 @@ TEST(Pack, QuantisesEachColumnToItsLargestMagnitude) {
   const PackedWeight weight =
       pack({reinterpret_cast<const std::byte*>(source.data()), DType::kF32, kN, kK, kK, 1},
            PanelLayout::kI8, pool);
-  std::vector<float> rows(kN * kK);
+  std::vector<double> rows(kN * kK);
   unpack(weight.shape(), weight.data(), rows.data());
   for (std::int64_t i = 0; i < kN; ++i) {
     const float* from = source.data() + i * kK;

@@ -254,7 +254,7 @@ Values MatmulEmitter::multiply(const RowOperand& rows, const PanelOperand& weigh
   Value* begin = ir.CreateUDiv(k_begin, size);
   // Quantised rows are padded to whole groups; in the other layouts a last odd input is half a
   // group.
-  const bool has_padded_rows = block_.layout == PanelLayout::kI8;
+  const bool has_padded_rows = rows.is_padded || block_.layout == PanelLayout::kI8;
   Value* padded_end = ir.CreateUDiv(
       ir.CreateAdd(k_end, ir.getInt64(static_cast<std::uint64_t>(interleave - 1))), size);
   Value* end = has_padded_rows ? padded_end : ir.CreateUDiv(k_end, size);

@@ -1,7 +1,6 @@
 #include "tile/packed/pack.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <vector>
 
@@ -40,7 +39,8 @@ void read_column(const PackSource& source, std::int64_t i, std::int64_t j, std::
 }
 
 template <typename T, int kInterleave>
-void pack_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel, T* packed) {
+void pack_panel_as(const PackSource& source, const PackedShape& shape, std::int64_t panel,
+                   T* packed) {
   T columns[kPanelColumns][kChunk];
   const std::int64_t first = panel * kPanelColumns;
   const std::int64_t n_columns = std::min<std::int64_t>(kPanelColumns, shape.n - first);
@@ -88,74 +88,69 @@ void pack_i8_panel(const PackSource& source, const PackedShape& shape, std::int6
   }
 }
 
-void unpack_i8(const PackedShape& shape, const std::byte* packed, float* rows) {
-  constexpr int kInterleave = 4;
-  for (std::int64_t i = 0; i < shape.n; ++i) {
-    const std::byte* panel =
-        packed + static_cast<std::size_t>(i / kPanelColumns) * shape.panel_bytes();
-    const auto* in = reinterpret_cast<const std::uint8_t*>(panel);
-    const std::int64_t c = i % kPanelColumns;
-    const float scale = reinterpret_cast<const float*>(panel + shape.scale_offset())[c];
-    for (std::int64_t j = 0; j < shape.k; ++j) {
-      const int stored = in[(j / kInterleave * kPanelColumns + c) * kInterleave + j % kInterleave];
-      rows[i * shape.k + j] = static_cast<float>(stored - 128) * scale;
-    }
-  }
+template <typename T, int kInterleave>
+double packed_value(const std::byte* panel, std::int64_t column, std::int64_t j) {
+  const auto* elements = reinterpret_cast<const T*>(panel);
+  return to_float(
+      elements[(j / kInterleave * kPanelColumns + column) * kInterleave + j % kInterleave]);
 }
 
-template <typename T, int kInterleave>
-void unpack_as(const PackedShape& shape, const T* packed, float* rows) {
-  for (std::int64_t i = 0; i < shape.n; ++i) {
-    const T* panel = packed + i / kPanelColumns * shape.k_groups() * kInterleave * kPanelColumns;
-    for (std::int64_t j = 0; j < shape.k; ++j) {
-      const std::int64_t group = j / kInterleave * kPanelColumns + i % kPanelColumns;
-      rows[i * shape.k + j] = to_float(panel[group * kInterleave + j % kInterleave]);
-    }
+double packed_value(const PackedShape& shape, const std::byte* panel, std::int64_t column,
+                    std::int64_t j) {
+  switch (shape.layout) {
+    case PanelLayout::kF32:
+      return packed_value<float, 1>(panel, column, j);
+    case PanelLayout::kBF16:
+      return packed_value<bf16, 2>(panel, column, j);
+    case PanelLayout::kF16:
+      return packed_value<f16, 1>(panel, column, j);
+    case PanelLayout::kI8:
+      break;
   }
+  const int stored = std::to_integer<int>(panel[(j / 4 * kPanelColumns + column) * 4 + j % 4]);
+  const auto* scales = reinterpret_cast<const float*>(panel + shape.scale_offset());
+  return static_cast<double>(stored - 128) * static_cast<double>(scales[column]);
 }
 
 }  // namespace
 
-void pack_panels(const PackSource& source, const PackedShape& shape, std::int64_t begin,
-                 std::int64_t end, std::byte* packed) {
-  assert(source.n == shape.n && source.k == shape.k);
-  for (std::int64_t panel = begin; panel < end; ++panel) {
-    std::byte* out = packed + static_cast<std::size_t>(panel) * shape.panel_bytes();
-    switch (shape.layout) {
-      case PanelLayout::kF32:
-        pack_panel<float, 1>(source, shape, panel, reinterpret_cast<float*>(out));
-        break;
-      case PanelLayout::kBF16:
-        pack_panel<bf16, 2>(source, shape, panel, reinterpret_cast<bf16*>(out));
-        break;
-      case PanelLayout::kF16:
-        pack_panel<f16, 1>(source, shape, panel, reinterpret_cast<f16*>(out));
-        break;
-      case PanelLayout::kI8:
-        pack_i8_panel(source, shape, panel, out);
-        break;
-    }
+void pack_panel(const PackSource& source, PanelLayout layout, std::int64_t panel,
+                std::byte* packed) {
+  const PackedShape shape{layout, source.n, source.k};
+  switch (layout) {
+    case PanelLayout::kF32:
+      return pack_panel_as<float, 1>(source, shape, panel, reinterpret_cast<float*>(packed));
+    case PanelLayout::kBF16:
+      return pack_panel_as<bf16, 2>(source, shape, panel, reinterpret_cast<bf16*>(packed));
+    case PanelLayout::kF16:
+      return pack_panel_as<f16, 1>(source, shape, panel, reinterpret_cast<f16*>(packed));
+    case PanelLayout::kI8:
+      return pack_i8_panel(source, shape, panel, packed);
   }
 }
 
 PackedWeight pack(const PackSource& source, PanelLayout layout, ThreadPool& pool) {
   PackedWeight weight(PackedShape{layout, source.n, source.k});
   pool.parallel_for(weight.shape().panels(), [&](std::int64_t panel, int) {
-    pack_panels(source, weight.shape(), panel, panel + 1, weight.data());
+    pack_panel(source, layout, panel, weight.panel(panel));
   });
   return weight;
 }
 
-void unpack(const PackedShape& shape, const std::byte* packed, float* rows) {
-  switch (shape.layout) {
-    case PanelLayout::kF32:
-      return unpack_as<float, 1>(shape, reinterpret_cast<const float*>(packed), rows);
-    case PanelLayout::kBF16:
-      return unpack_as<bf16, 2>(shape, reinterpret_cast<const bf16*>(packed), rows);
-    case PanelLayout::kF16:
-      return unpack_as<f16, 1>(shape, reinterpret_cast<const f16*>(packed), rows);
-    case PanelLayout::kI8:
-      return unpack_i8(shape, packed, rows);
+void unpack_panel(const PackedShape& shape, std::int64_t panel, const std::byte* packed,
+                  double* rows) {
+  const std::int64_t end = std::min<std::int64_t>((panel + 1) * kPanelColumns, shape.n);
+  for (std::int64_t i = panel * kPanelColumns; i < end; ++i) {
+    for (std::int64_t j = 0; j < shape.k; ++j) {
+      rows[i * shape.k + j] = packed_value(shape, packed, i % kPanelColumns, j);
+    }
+  }
+}
+
+void unpack(const PackedShape& shape, const std::byte* packed, double* rows) {
+  for (std::int64_t panel = 0; panel < shape.panels(); ++panel) {
+    unpack_panel(shape, panel, packed + static_cast<std::size_t>(panel) * shape.panel_bytes(),
+                 rows);
   }
 }
 

@@ -16,6 +16,13 @@ std::string_view to_string(PanelLayout layout) {
   return "unknown";
 }
 
+std::optional<PanelLayout> parse_panel_layout(std::string_view name) {
+  for (PanelLayout layout : kPanelLayouts) {
+    if (to_string(layout) == name) return layout;
+  }
+  return std::nullopt;
+}
+
 PanelLayout panel_layout(DType dtype) {
   switch (dtype) {
     case DType::kBF16:

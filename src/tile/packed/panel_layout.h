@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <tessera/dtype.h>
@@ -23,11 +24,14 @@
 namespace tessera::tile::cpu {
 
 enum class PanelLayout { kF32, kBF16, kF16, kI8 };
+inline constexpr PanelLayout kPanelLayouts[] = {PanelLayout::kF32, PanelLayout::kBF16,
+                                                PanelLayout::kF16, PanelLayout::kI8};
 
 inline constexpr int kPanelColumns = 32;
 
 // "f32", "bf16", "f16", "i8".
 std::string_view to_string(PanelLayout layout);
+std::optional<PanelLayout> parse_panel_layout(std::string_view name);
 
 // The layout for a weight of this element type.
 PanelLayout panel_layout(DType dtype);
