@@ -60,8 +60,6 @@ struct Layer {
   PackedLinear packed;
 };
 
-constexpr PanelLayout kLayouts[] = {PanelLayout::kF32, PanelLayout::kBF16, PanelLayout::kF16};
-
 class Linear : public ::testing::TestWithParam<std::tuple<PanelLayout, Epilogue>> {
  protected:
   PanelLayout layout() const { return std::get<0>(GetParam()); }
@@ -170,7 +168,7 @@ std::string_view name_of(Epilogue epilogue) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Linear,
-                         ::testing::Combine(::testing::ValuesIn(kLayouts),
+                         ::testing::Combine(::testing::ValuesIn(tile::cpu::kPanelLayouts),
                                             ::testing::Values(Epilogue::kStore, Epilogue::kAdd,
                                                               Epilogue::kScaledAdd,
                                                               Epilogue::kSwiglu)),
@@ -181,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(All, Linear,
 
 class LinearLayout : public ::testing::TestWithParam<PanelLayout> {};
 
-INSTANTIATE_TEST_SUITE_P(All, LinearLayout, ::testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(All, LinearLayout, ::testing::ValuesIn(tile::cpu::kPanelLayouts),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 // The experts of a layer: each adds to the tokens that chose it.

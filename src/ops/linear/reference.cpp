@@ -1,4 +1,4 @@
-#include <cassert>
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -9,11 +9,30 @@ namespace tessera::ops {
 
 namespace {
 
+// Values that share a scale: the largest magnitude becomes 127.
+void quantise(std::span<const float> x, std::span<double> rounded) {
+  float largest = 0;
+  for (float value : x) largest = std::max(largest, std::abs(value));
+  const float inverse = largest == 0 ? 0 : 127.0f / largest;
+  const double scale = largest / 127.0f;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    rounded[i] = scale * static_cast<double>(std::nearbyint(x[i] * inverse));
+  }
+}
+
 // The row as the layout's product sees it.
 std::vector<double> rounded_row(std::span<const float> x, PanelLayout layout) {
   std::vector<double> row(x.begin(), x.end());
   if (layout == PanelLayout::kBF16) {
     for (std::size_t i = 0; i < row.size(); ++i) row[i] = to_float(to_bf16(x[i]));
+  }
+  if (is_quantised(layout)) {
+    const std::size_t group =
+        has_groups(layout) ? std::size_t{tile::cpu::kGroupInputs} : row.size();
+    for (std::size_t first = 0; first < row.size(); first += group) {
+      const std::size_t count = std::min(group, row.size() - first);
+      quantise(x.subspan(first, count), std::span(row).subspan(first, count));
+    }
   }
   return row;
 }

@@ -9,6 +9,7 @@
 
 #include "base/fail.h"
 #include "tile/cpu/code_generator.h"
+#include "tile/cpu/grouped_emitter.h"
 #include "tile/cpu/matmul_emitter.h"
 #include "tile/cpu/prepare_rows.h"
 #include "tile/cpu/product_epilogue.h"
@@ -148,22 +149,59 @@ class ProductLowering {
     llvm::Function* function = begin_function("block_" + std::to_string(rows), 3, 1, false);
     MatmulBlock block = choose_block(target_, layout_, rows);
     assert(block.rows == rows);
-    Value* end = ir_.CreateMul(function->getArg(3), constant(plan_.unit));
-    RowOperand operand{function->getArg(0), constant(plan_.unit_bytes),
-                       constant(rows * plan_.unit_bytes)};
-    operand.is_padded = true;
     const int columns = block.vectors * b_.lanes();
     for (int first = 0; first < kPanelColumns; first += columns) {
-      MatmulEmitter emitter(b_, block);
-      const PanelOperand panel{function->getArg(1), nullptr, first};
-      const Values sums = emitter.multiply(operand, panel, constant(0), end, emitter.zeros());
-      emitter.finish(sums, [&](int row, int vector, Value* sum) {
-        const std::int64_t column = first + vector * b_.lanes();
-        b_.store(Element::kF32, sum, b_.at(function->getArg(2), row * kTileRowBytes + column * 4));
-      });
+      const Values sums = block_sums(block, *function, first);
+      for (int row = 0; row < rows; ++row) {
+        for (int v = 0; v < block.vectors; ++v) {
+          const std::int64_t column = first + v * b_.lanes();
+          b_.store(Element::kF32, sums[static_cast<std::size_t>(row * block.vectors + v)],
+                   b_.at(function->getArg(2), row * kTileRowBytes + column * 4));
+        }
+      }
     }
     ir_.CreateRetVoid();
     blocks_.push_back(function);
+  }
+
+  // Of the columns from `first` on, as many as the block has.
+  Values block_sums(const MatmulBlock& block, llvm::Function& function, int first) {
+    Value* rows = function.getArg(0);
+    Value* panel = function.getArg(1);
+    Value* n_units = function.getArg(3);
+    if (has_groups(layout_)) return emit_grouped_product(b_, block, rows, panel, first, n_units);
+
+    RowOperand operand{rows, constant(plan_.unit_bytes), constant(block.rows * plan_.unit_bytes)};
+    operand.is_padded = true;
+    Value* end = ir_.CreateMul(n_units, constant(plan_.unit));
+    MatmulEmitter emitter(b_, block);
+    const PanelOperand weight{panel, nullptr, first};
+    if (layout_ != PanelLayout::kI8) {
+      return emitter.multiply(operand, weight, constant(0), end, emitter.zeros());
+    }
+
+    // Integers start from the rows' corrections; both scales come last.
+    Value* row_scales = b_.at(rows, ir_.CreateMul(n_units, operand.group_stride));
+    Value* corrections = b_.at(row_scales, std::int64_t{block.rows} * 4);
+    Values sums;
+    for (int row = 0; row < block.rows; ++row) {
+      Value* start = b_.broadcast(Element::kI32, b_.at(corrections, std::int64_t{row} * 4));
+      sums.insert(sums.end(), static_cast<std::size_t>(block.vectors), start);
+    }
+    sums = emitter.multiply(operand, weight, constant(0), end, sums);
+    const PackedShape shape{layout_, 0, 0};
+    Value* column_scales = b_.at(
+        panel, ir_.CreateMul(n_units, constant(static_cast<std::int64_t>(shape.group_bytes()))));
+    for (int row = 0; row < block.rows; ++row) {
+      Value* row_scale = b_.broadcast(Element::kF32, b_.at(row_scales, std::int64_t{row} * 4));
+      for (int v = 0; v < block.vectors; ++v) {
+        Value* scale =
+            b_.load(Element::kF32, b_.at(column_scales, std::int64_t{first + v * b_.lanes()} * 4));
+        Value*& sum = sums[static_cast<std::size_t>(row * block.vectors + v)];
+        sum = b_.mul(b_.mul(b_.int_to_float(sum), row_scale), scale);
+      }
+    }
+    return sums;
   }
 
   // block: the same for any number of rows up to max_block_rows, the last argument.
@@ -264,9 +302,6 @@ std::unique_ptr<llvm::Module> lower_product(std::string_view layout, std::string
                                             const Target& target, llvm::LLVMContext& context) {
   const std::optional<PanelLayout> known = parse_panel_layout(layout);
   if (!known) fail(ErrorCode::kCompiler, "there is no weight layout named {}", layout);
-  if (*known == PanelLayout::kI8) {
-    fail(ErrorCode::kUnsupported, "rows are not quantised for products of layout {}", layout);
-  }
   return ProductLowering(*known, target, context).run();
 }
 

@@ -5,6 +5,8 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include "tile/cpu/byte_dot.h"
+
 namespace tessera::tile::cpu {
 
 using llvm::Value;
@@ -15,49 +17,31 @@ bool uses_dot(const Target& target, PanelLayout layout) {
   return layout == PanelLayout::kBF16 && target.bf16_dot;
 }
 
-// sums + the products of unsigned weight bytes and signed activation bytes, four in each 32-bit
-// lane.
-Value* multiply_bytes(VectorBuilder& b, Value* sums, Value* weights, Value* activations) {
-  llvm::IRBuilder<>& ir = b.ir();
-  const Target& target = b.target();
-  const int bits = target.vector_bytes * 8;
-  if (target.vnni && bits >= 256) {
-    const auto dot = bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
-                                 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
-    return ir.CreateIntrinsic(dot, {}, {sums, weights, activations});
-  }
-  if (target.x86) {
-    // 16-bit products of the even and of the odd bytes; adding them in pairs cannot overflow.
-    const auto multiply_add = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
-                              : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
-                                            : llvm::Intrinsic::x86_sse2_pmadd_wd;
-    auto* shorts =
-        llvm::FixedVectorType::get(ir.getInt16Ty(), static_cast<unsigned>(2 * b.lanes()));
-    Value* unsigned_bytes = ir.CreateBitCast(weights, shorts);
-    Value* signed_bytes = ir.CreateBitCast(activations, shorts);
-    Value* even = ir.CreateIntrinsic(
-        multiply_add, {},
-        {ir.CreateAnd(unsigned_bytes, 0xff), ir.CreateAShr(ir.CreateShl(signed_bytes, 8), 8)});
-    Value* odd = ir.CreateIntrinsic(
-        multiply_add, {}, {ir.CreateLShr(unsigned_bytes, 8), ir.CreateAShr(signed_bytes, 8)});
-    return ir.CreateAdd(sums, ir.CreateAdd(even, odd));
-  }
-  for (unsigned shift = 0; shift < 32; shift += 8) {
-    Value* weight = ir.CreateAnd(ir.CreateLShr(weights, shift), 0xff);
-    Value* activation = ir.CreateAShr(ir.CreateShl(activations, 24 - shift), 24);
-    sums = ir.CreateAdd(sums, ir.CreateMul(weight, activation));
-  }
-  return sums;
-}
-
 int element_size(const Target& target, PanelLayout layout) {
   return element_bytes(activation_element(target, layout));
+}
+
+// Blocks of layouts with groups hold two sums for each output, the group's integers and the total.
+void choose_grouped_block(const Target& target, std::int64_t rows, MatmulBlock& block) {
+  const int panel_vectors = kPanelColumns / target.lanes();
+  int most_rows = 0;
+  if (target.n_registers == 32) {
+    // 24 sums, 2 weights, a broadcast and two scales.
+    block.vectors = 2;
+    most_rows = panel_vectors == 2 ? 6 : 4;
+  } else {
+    block.vectors = rows == 1 ? std::min(panel_vectors, 4) : 2;
+    most_rows = 2;
+  }
+  block.rows = static_cast<int>(std::min<std::int64_t>(rows, most_rows));
+  block.k_unroll = block.rows <= 2 ? 2 : 1;
+  block.prefetch_bytes = 4096;
 }
 
 }  // namespace
 
 Element activation_element(const Target& target, PanelLayout layout) {
-  if (layout == PanelLayout::kI8) return Element::kI8;
+  if (is_quantised(layout)) return Element::kI8;
   return uses_dot(target, layout) ? Element::kBF16 : Element::kF32;
 }
 
@@ -77,6 +61,10 @@ MatmulBlock choose_block(const Target& target, PanelLayout layout, std::int64_t 
   block.layout = layout;
   block.vectors = 2;
   int most_rows = 0;
+  if (has_groups(layout)) {
+    choose_grouped_block(target, rows, block);
+    return block;
+  }
   if (rows == 1 || (rows == 2 && target.n_registers == 16)) {
     // Weights come from memory: one panel at a time is one stream, which the hardware prefetcher
     // follows best (107 % of a plain read against 92 % with two panels), and its two sums or more

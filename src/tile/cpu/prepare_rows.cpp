@@ -11,6 +11,9 @@ ProductPlan prepared_form(const Target& target, PanelLayout layout) {
   ProductPlan plan;
   plan.unit = k_interleave(layout);
   plan.unit_bytes = plan.unit * element_bytes(activation_element(target, layout));
+  const std::int64_t numbers = 8;  // a scale and a correction
+  if (layout == PanelLayout::kI8) plan.row_bytes = numbers;
+  if (has_groups(layout)) plan.unit_bytes += numbers;
   return plan;
 }
 
@@ -100,6 +103,7 @@ class RowWriter {
 
 void emit_prepare_row(VectorBuilder& b, PanelLayout layout, Value* source, Value* k,
                       const PreparedPlace& place) {
+  if (is_quantised(layout)) return emit_quantise_row(b, layout, source, k, place);
   RowWriter(b, layout, source, k, place).write();
 }
 

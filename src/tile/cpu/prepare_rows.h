@@ -32,8 +32,13 @@ struct PreparedPlace {
   llvm::Value* block_rows = nullptr;
 };
 
-// Copies k (i64) contiguous fp32 values at `source` to their place.
+// Copies or quantises k (i64) contiguous fp32 values at `source` to their place.
 void emit_prepare_row(VectorBuilder& builder, PanelLayout layout, llvm::Value* source,
                       llvm::Value* k, const PreparedPlace& place);
+// Its part for quantised layouts. The largest magnitude of the row or group becomes 127: scale =
+// largest / 127, byte = x * (127 / largest) to nearest even. NaN or infinity in a row or group
+// makes every output that it takes part in NaN.
+void emit_quantise_row(VectorBuilder& builder, PanelLayout layout, llvm::Value* source,
+                       llvm::Value* k, const PreparedPlace& place);
 
 }  // namespace tessera::tile::cpu

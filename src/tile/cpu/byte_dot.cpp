@@ -1,0 +1,42 @@
+#include "tile/cpu/byte_dot.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+namespace tessera::tile::cpu {
+
+using llvm::Value;
+
+Value* multiply_bytes(VectorBuilder& b, Value* sums, Value* weights, Value* activations) {
+  llvm::IRBuilder<>& ir = b.ir();
+  const Target& target = b.target();
+  const int bits = target.vector_bytes * 8;
+  if (target.vnni && bits >= 256) {
+    const auto dot = bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
+                                 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
+    return ir.CreateIntrinsic(dot, {}, {sums, weights, activations});
+  }
+  if (target.x86) {
+    // 16-bit products of the even and of the odd bytes; adding them in pairs cannot overflow.
+    const auto multiply_add = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
+                              : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
+                                            : llvm::Intrinsic::x86_sse2_pmadd_wd;
+    auto* shorts =
+        llvm::FixedVectorType::get(ir.getInt16Ty(), static_cast<unsigned>(2 * b.lanes()));
+    Value* unsigned_bytes = ir.CreateBitCast(weights, shorts);
+    Value* signed_bytes = ir.CreateBitCast(activations, shorts);
+    Value* even = ir.CreateIntrinsic(
+        multiply_add, {},
+        {ir.CreateAnd(unsigned_bytes, 0xff), ir.CreateAShr(ir.CreateShl(signed_bytes, 8), 8)});
+    Value* odd = ir.CreateIntrinsic(
+        multiply_add, {}, {ir.CreateLShr(unsigned_bytes, 8), ir.CreateAShr(signed_bytes, 8)});
+    return ir.CreateAdd(sums, ir.CreateAdd(even, odd));
+  }
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    Value* weight = ir.CreateAnd(ir.CreateLShr(weights, shift), 0xff);
+    Value* activation = ir.CreateAShr(ir.CreateShl(activations, 24 - shift), 24);
+    sums = ir.CreateAdd(sums, ir.CreateMul(weight, activation));
+  }
+  return sums;
+}
+
+}  // namespace tessera::tile::cpu
