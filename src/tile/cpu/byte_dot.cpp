@@ -39,4 +39,36 @@ Value* multiply_bytes(VectorBuilder& b, Value* sums, Value* weights, Value* acti
   return sums;
 }
 
+namespace {
+
+// A register of the target as `bits`-bit integers.
+llvm::Type* integers(VectorBuilder& b, unsigned bits) {
+  const auto lanes = static_cast<unsigned>(b.target().vector_bytes) * 8 / bits;
+  return llvm::FixedVectorType::get(b.ir().getIntNTy(bits), lanes);
+}
+
+}  // namespace
+
+bool sums_nibbles_in_shorts(const Target& target) {
+  return target.x86 && !target.vnni && target.vector_bytes >= 32;
+}
+
+Value* multiply_nibbles(VectorBuilder& b, Value* shorts, Value* weights, Value* activations) {
+  llvm::IRBuilder<>& ir = b.ir();
+  const auto multiply_add = b.target().avx512 ? llvm::Intrinsic::x86_avx512_pmaddubs_w_512
+                                              : llvm::Intrinsic::x86_avx2_pmadd_ub_sw;
+  llvm::Type* bytes = integers(b, 8);
+  Value* pairs = ir.CreateIntrinsic(
+      multiply_add, {}, {ir.CreateBitCast(weights, bytes), ir.CreateBitCast(activations, bytes)});
+  return shorts == nullptr ? pairs : ir.CreateAdd(shorts, pairs);
+}
+
+Value* add_shorts(VectorBuilder& b, Value* sums, Value* shorts) {
+  llvm::IRBuilder<>& ir = b.ir();
+  const auto multiply_add = b.target().avx512 ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
+                                              : llvm::Intrinsic::x86_avx2_pmadd_wd;
+  Value* ones = llvm::ConstantInt::get(integers(b, 16), 1);
+  return ir.CreateAdd(sums, ir.CreateIntrinsic(multiply_add, {}, {shorts, ones}));
+}
+
 }  // namespace tessera::tile::cpu

@@ -15,7 +15,11 @@ constexpr int kQuads = kGroupInputs / 4;
 class GroupedEmitter {
  public:
   GroupedEmitter(VectorBuilder& b, const MatmulBlock& block, int first_column)
-      : b_(b), ir_(b.ir()), block_(block), first_column_(first_column) {}
+      : b_(b),
+        ir_(b.ir()),
+        block_(block),
+        first_column_(first_column),
+        in_shorts_(block.layout == PanelLayout::kI4G32 && sums_nibbles_in_shorts(b.target())) {}
 
   Values totals(Value* rows, Value* panel, Value* n_groups) {
     const Values zeros(u(block_.rows * block_.vectors), b_.zero());
@@ -73,16 +77,20 @@ class GroupedEmitter {
     const std::int64_t row_bytes = std::int64_t{block_.rows} * 4;
     Value* scales = b_.at(rows, kQuads * row_bytes);
     Value* corrections = b_.at(scales, row_bytes);
-    Values integers;
-    for (int r = 0; r < block_.rows; ++r) {
-      Value* start = b_.broadcast(Element::kI32, b_.at(corrections, std::int64_t{r} * 4));
-      integers.insert(integers.end(), u(block_.vectors), start);
-    }
+    Values integers(u(block_.rows * block_.vectors), nullptr);
+    if (!in_shorts_) start_from(corrections, integers);
     const int step = block_.layout == PanelLayout::kI8G32 ? 1 : 2;
     for (int q = 0; q < kQuads; q += step) {
       const std::array<Values, 2> quads = load_quads(weights, q);
       for (int half = 0; half < step; ++half) {
         multiply(b_.at(rows, (q + half) * row_bytes), quads[u(half)], integers);
+      }
+    }
+    if (in_shorts_) {
+      const Values shorts = integers;
+      start_from(corrections, integers);
+      for (std::size_t i = 0; i < shorts.size(); ++i) {
+        integers[i] = add_shorts(b_, integers[i], shorts[i]);
       }
     }
     add(scales, weights, integers, sums);
@@ -93,12 +101,20 @@ class GroupedEmitter {
     }
   }
 
+  void start_from(Value* corrections, Values& integers) {
+    for (int r = 0; r < block_.rows; ++r) {
+      Value* start = b_.broadcast(Element::kI32, b_.at(corrections, std::int64_t{r} * 4));
+      for (int v = 0; v < block_.vectors; ++v) integers[u(r * block_.vectors + v)] = start;
+    }
+  }
+
   void multiply(Value* quads, const Values& weights, Values& integers) {
     for (int r = 0; r < block_.rows; ++r) {
       Value* x = b_.broadcast(Element::kI32, b_.at(quads, std::int64_t{r} * 4));
       for (int v = 0; v < block_.vectors; ++v) {
         Value*& sum = integers[u(r * block_.vectors + v)];
-        sum = multiply_bytes(b_, sum, weights[u(v)], x);
+        sum = in_shorts_ ? multiply_nibbles(b_, sum, weights[u(v)], x)
+                         : multiply_bytes(b_, sum, weights[u(v)], x);
       }
     }
   }
@@ -123,6 +139,7 @@ class GroupedEmitter {
   llvm::IRBuilder<>& ir_;
   const MatmulBlock& block_;
   const int first_column_;
+  const bool in_shorts_;  // a group's products are summed in 16 bits first
 };
 
 }  // namespace
