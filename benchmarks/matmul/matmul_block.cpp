@@ -64,7 +64,8 @@ class Rows {
 
   // The part of worker `index` of `count`, in two regions.
   void prepare(int index, int count) {
-    product_.prepare(call_, call_.rows * index / count, call_.rows * (index + 1) / count);
+    const std::int64_t blocks = product_.plan().blocks(call_.rows);
+    product_.prepare(call_, blocks * index / count, blocks * (index + 1) / count);
   }
   void multiply(const std::byte* weight, int index, int count) {
     ProductArguments call = call_;
@@ -142,6 +143,7 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
   constexpr std::int64_t kPeakIterations = 4000;
   Time read;
   Time peak;
+  Time prepare;
   Time best;
   double peak_operations = 0;
   std::int64_t copy = 0;
@@ -161,6 +163,7 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
     }));
     const std::byte* weight = next_weight();
     Time time = timed(pool, [&](int i) { product.prepare(i, threads); });
+    prepare.keep_best(time);
     const Time multiply = timed(pool, [&](int i) { product.multiply(weight, i, threads); });
     time = {time.wall + multiply.wall, time.cpu + multiply.cpu};
     best.keep_best(time);
@@ -170,6 +173,7 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
   const auto bytes = static_cast<double>(weight_bytes);
   state.counters["best_us"] = best.wall * 1e6;
   state.counters["best_cpu_us"] = best.cpu * 1e6;
+  state.counters["prepare_us"] = prepare.cpu * 1e6;
   state.counters["GB/s"] = bytes / best.wall / 1e9;
   state.counters["read_limit"] = bytes / read.wall / 1e9;
   state.counters["GFLOP/s"] = flops / best.cpu / 1e9;

@@ -94,6 +94,43 @@ BENCHMARK_CAPTURE(linear_rows, bf16_kv_a, PanelLayout::kBF16, DType::kBF16, 576,
     ->Apply(arguments);
 BENCHMARK_CAPTURE(linear_rows, bf16_expert_down, PanelLayout::kBF16, DType::kBF16, 2048, 1408)
     ->Apply(arguments);
+BENCHMARK_CAPTURE(linear_rows, i8_q_proj, PanelLayout::kI8, DType::kBF16, 3072, 2048)
+    ->Apply(arguments);
+BENCHMARK_CAPTURE(linear_rows, i8g32_q_proj, PanelLayout::kI8G32, DType::kBF16, 3072, 2048)
+    ->Apply(arguments);
+BENCHMARK_CAPTURE(linear_rows, i4g32_q_proj, PanelLayout::kI4G32, DType::kBF16, 3072, 2048)
+    ->Apply(arguments);
+BENCHMARK_CAPTURE(linear_rows, i4g32_kv_a, PanelLayout::kI4G32, DType::kBF16, 576, 2048)
+    ->Apply(arguments);
+BENCHMARK_CAPTURE(linear_rows, i4g32_kv_b, PanelLayout::kI4G32, DType::kBF16, 4096, 512)
+    ->Apply(arguments);
+BENCHMARK_CAPTURE(linear_rows, i4g32_expert_down, PanelLayout::kI4G32, DType::kBF16, 2048, 1408)
+    ->Apply(arguments);
+
+// Packing from bf16: GB/s of source.
+void pack_weight(benchmark::State& state, PanelLayout layout) {
+  Executor executor(static_cast<int>(state.range(0)));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  Weight weight(DType::kBF16, 1408, 2048);
+  for (std::int64_t i = 0; i < weight.n(); ++i) {
+    std::vector<float> row(2048);
+    for (float& value : row) value = normal(random);
+    convert(row.data(), DType::kF32, weight.row(i), DType::kBF16, row.size());
+  }
+  for (auto _ : state) {
+    const PackedLinear layer(weight.view(), layout, executor);
+    benchmark::DoNotOptimize(layer.data());
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * static_cast<double>(weight.bytes()) / 1e9,
+      benchmark::Counter::kIsRate);
+}
+
+BENCHMARK_CAPTURE(pack_weight, bf16, PanelLayout::kBF16)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(pack_weight, i8, PanelLayout::kI8)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(pack_weight, i8g32, PanelLayout::kI8G32)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(pack_weight, i4g32, PanelLayout::kI4G32)->Arg(1)->Arg(2)->UseRealTime();
 
 }  // namespace
 }  // namespace tessera::ops

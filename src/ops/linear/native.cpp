@@ -11,8 +11,6 @@ namespace {
 
 // Rows prepared by the calling thread alone: up to here it takes less time than a parallel region.
 constexpr std::int64_t kSerialValues = std::int64_t{16} << 10;
-// Rows that one task prepares.
-constexpr std::int64_t kPrepareRows = 16;
 // A task reads at least this much of a weight, where the weight has that much for every thread:
 // each start of a stream costs what the prefetcher needs to find it.
 constexpr std::size_t kTaskBytes = std::size_t{256} << 10;
@@ -105,8 +103,7 @@ void add_tasks(const std::vector<Group>& groups, std::size_t index, int n_thread
 void prepare_rows(std::vector<Prepared>& jobs, Executor& executor) {
   struct Part {
     std::size_t job;
-    std::int64_t begin;
-    std::int64_t end;
+    std::int64_t block;
   };
   std::vector<Part> parts;
   std::vector<std::int64_t> offsets(jobs.size());
@@ -121,16 +118,15 @@ void prepare_rows(std::vector<Prepared>& jobs, Executor& executor) {
     offsets[i] = bytes;
     bytes += (call.rows * jobs[i].product->plan().prepared_row_bytes(call.k) + 63) / 64 * 64;
     values += call.rows * call.k;
-    for (std::int64_t row = 0; row < call.rows; row += kPrepareRows) {
-      parts.push_back({i, row, std::min(call.rows, row + kPrepareRows)});
-    }
+    const std::int64_t blocks = jobs[i].product->plan().blocks(call.rows);
+    for (std::int64_t block = 0; block < blocks; ++block) parts.push_back({i, block});
   }
   std::byte* memory = executor.worker(0).scratch<std::byte>(Worker::kLinearSlot, bytes);
   for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].call.prepared = memory + offsets[i];
 
   const auto run = [&](std::int64_t index, Worker&) {
     const Part& part = parts[static_cast<std::size_t>(index)];
-    jobs[part.job].product->prepare(jobs[part.job].call, part.begin, part.end);
+    jobs[part.job].product->prepare(jobs[part.job].call, part.block, part.block + 1);
   };
   if (values > kSerialValues) return executor.parallel_for(std::ssize(parts), values * 8, run);
   for (std::int64_t i = 0; i < std::ssize(parts); ++i) run(i, executor.worker(0));

@@ -110,6 +110,17 @@ class ProductLowering {
     return {ir_.CreateUDiv(rows, blocks), ir_.CreateURem(rows, blocks)};
   }
 
+  struct Block {
+    Value* first;
+    Value* rows;
+  };
+  Block block_at(const Cut& cut, Value* index) {
+    Value* before = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, index, cut.larger);
+    Value* is_larger = ir_.CreateZExt(ir_.CreateICmpSLT(index, cut.larger), ir_.getInt64Ty());
+    return {ir_.CreateAdd(ir_.CreateMul(index, cut.smaller_rows), before),
+            ir_.CreateAdd(cut.smaller_rows, is_larger)};
+  }
+
   Value* units(Value* arguments) {
     Value* k = number(arguments, offsetof(ProductArguments, k));
     return ir_.CreateUDiv(ir_.CreateAdd(k, constant(plan_.unit - 1)), constant(plan_.unit));
@@ -129,16 +140,17 @@ class ProductLowering {
     Value* prepared = pointer(arguments, offsetof(ProductArguments, prepared));
     Value* k = number(arguments, offsetof(ProductArguments, k));
     Value* row_bytes = prepared_row_bytes(units(arguments));
-    Value* larger_rows = ir_.CreateAdd(rows.smaller_rows, constant(1));
-    Value* in_larger = ir_.CreateMul(rows.larger, larger_rows);
-    emit_loop(ir_, function->getArg(1), function->getArg(2), 1, [&](Value* row) {
-      Value* is_larger = ir_.CreateICmpSLT(row, in_larger);
-      Value* block_rows = ir_.CreateSelect(is_larger, larger_rows, rows.smaller_rows);
-      Value* counted = ir_.CreateSelect(is_larger, row, ir_.CreateSub(row, in_larger));
-      Value* place = ir_.CreateURem(counted, block_rows);
-      Value* block = b_.at(prepared, ir_.CreateMul(ir_.CreateSub(row, place), row_bytes));
-      Value* source = b_.at(x, ir_.CreateMul(indexed_row(b_, x_index, row), x_stride));
-      emit_prepare_row(b_, layout_, source, k, {block, place, block_rows});
+    emit_loop(ir_, function->getArg(1), function->getArg(2), 1, [&](Value* index) {
+      const Block block = block_at(rows, index);
+      PreparedBlock to;
+      to.memory = b_.at(prepared, ir_.CreateMul(block.first, row_bytes));
+      to.rows = block.rows;
+      to.k = k;
+      to.source = [&](Value* r) {
+        Value* row = indexed_row(b_, x_index, ir_.CreateAdd(block.first, r));
+        return b_.at(x, ir_.CreateMul(row, x_stride));
+      };
+      emit_prepare_block(b_, layout_, to);
     });
     ir_.CreateRetVoid();
   }
@@ -267,19 +279,15 @@ class ProductLowering {
     emit_loop(ir_, function->getArg(1), function->getArg(2), 1, [&](Value* strip) {
       Value* panel = b_.at(weight, ir_.CreateMul(strip, strip_bytes));
       emit_loop(ir_, function->getArg(3), function->getArg(4), 1, [&](Value* block) {
-        Value* before = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, block, rows.larger);
-        Value* first = ir_.CreateAdd(ir_.CreateMul(block, rows.smaller_rows), before);
-        Value* block_rows =
-            ir_.CreateAdd(rows.smaller_rows,
-                          ir_.CreateZExt(ir_.CreateICmpSLT(block, rows.larger), ir_.getInt64Ty()));
-        Value* operand = b_.at(prepared, ir_.CreateMul(first, row_bytes));
+        const Block at = block_at(rows, block);
+        Value* operand = b_.at(prepared, ir_.CreateMul(at.first, row_bytes));
         // The gate's sums, then those of up.
         emit_loop(ir_, constant(0), panels, 1, [&](Value* which) {
           Value* to = ir_.CreateSelect(ir_.CreateICmpEQ(which, constant(0)), tile, second_tile);
           ir_.CreateCall(dispatch_, {operand, b_.at(panel, ir_.CreateMul(which, panel_bytes)), to,
-                                     n_units, block_rows});
+                                     n_units, at.rows});
         });
-        ir_.CreateCall(finish_, {arguments, tile, second_tile, strip, first, block_rows});
+        ir_.CreateCall(finish_, {arguments, tile, second_tile, strip, at.first, at.rows});
       });
     });
     ir_.CreateRetVoid();

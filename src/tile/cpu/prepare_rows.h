@@ -16,6 +16,8 @@
 // bytes (i32), from which a block's integer sums start.
 #pragma once
 
+#include <functional>
+
 #include "tile/cpu/vector_builder.h"
 #include "tile/packed/panel_layout.h"
 #include "tile/product/product_arguments.h"
@@ -25,20 +27,30 @@ namespace tessera::tile::cpu {
 // The sizes of a prepared row; max_block_rows is left alone.
 ProductPlan prepared_form(const Target& target, PanelLayout layout);
 
-// Where a row goes: the block's first byte, the row's number in it, and R; i64 values.
-struct PreparedPlace {
-  llvm::Value* block = nullptr;
-  llvm::Value* row = nullptr;
-  llvm::Value* block_rows = nullptr;
+// A block of rows to prepare; i64 values and addresses.
+struct PreparedBlock {
+  llvm::Value* memory = nullptr;  // where it goes
+  llvm::Value* rows = nullptr;    // R
+  llvm::Value* k = nullptr;
+  // The address of row r's first value; rows are contiguous fp32.
+  std::function<llvm::Value*(llvm::Value* r)> source;
 };
 
-// Copies or quantises k (i64) contiguous fp32 values at `source` to their place.
-void emit_prepare_row(VectorBuilder& builder, PanelLayout layout, llvm::Value* source,
-                      llvm::Value* k, const PreparedPlace& place);
-// Its part for quantised layouts. The largest magnitude of the row or group becomes 127: scale =
-// largest / 127, byte = x * (127 / largest) to nearest even. NaN or infinity in a row or group
-// makes every output that it takes part in NaN.
-void emit_quantise_row(VectorBuilder& builder, PanelLayout layout, llvm::Value* source,
-                       llvm::Value* k, const PreparedPlace& place);
+// Copies or quantises the rows of a block. With quantised layouts the largest magnitude of a row or
+// group becomes 127: scale = largest / 127, byte = x * (127 / largest) to nearest even. NaN or
+// infinity in a row or group makes every output that it takes part in NaN.
+void emit_prepare_block(VectorBuilder& builder, PanelLayout layout, const PreparedBlock& block);
+
+// Its part for quantised layouts.
+void emit_quantise_block(VectorBuilder& builder, PanelLayout layout, const PreparedBlock& block);
+
+// Inputs of all rows that are prepared before the next ones: the lines that they share are then
+// still in the first-level cache. A multiple of every unit and register.
+inline constexpr std::int64_t kPreparedChunk = 256;
+
+// body(r, begin, end) for every row and chunk of inputs [begin, end), chunk by chunk.
+void for_chunks(
+    VectorBuilder& builder, const PreparedBlock& block,
+    const std::function<void(llvm::Value* r, llvm::Value* begin, llvm::Value* end)>& body);
 
 }  // namespace tessera::tile::cpu

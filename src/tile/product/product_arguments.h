@@ -57,7 +57,7 @@ struct ProductPlan {
 
 // "plan".
 using ProductPlanFunction = void(ProductPlan*);
-// "prepare": rows [begin, end).
+// "prepare": blocks of rows [begin, end).
 using PrepareFunction = void(const ProductArguments*, std::int64_t begin, std::int64_t end);
 // "multiply": columns of strips [strip_begin, strip_end) for blocks of rows [block_begin,
 // block_end). A strip is a panel, or a pair of panels with kSwiglu.
