@@ -34,6 +34,7 @@ struct MlaDims {
   std::int64_t rope = 0;  // rotated values of the key, even
   std::int64_t v = 0;     // values of a head's value
 
+  bool operator==(const MlaDims&) const = default;
   std::int64_t latent_row() const { return kv_rank + rope; }
   std::int64_t head_row() const { return nope + v; }
 };
@@ -131,6 +132,7 @@ struct MlaPrologImplementation {
   std::unique_ptr<MlaProlog> (*create)(const MlaPrologWeights& weights, Executor& executor);
 };
 
+extern const MlaPrologImplementation kMlaPrologAuto;       // the fastest of the others but the last
 extern const MlaPrologImplementation kMlaPrologLatent;     // one tile kernel, latent rows only
 extern const MlaPrologImplementation kMlaPrologFused;      // one tile kernel for everything
 extern const MlaPrologImplementation kMlaPrologHybrid;     // projection and norm native, then one
