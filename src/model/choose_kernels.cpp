@@ -112,22 +112,21 @@ bool is_native(const ops::MlaPrologImplementation& implementation) {
 }
 
 bool is_fusion(const ops::MlaPrologImplementation& implementation) {
-  return !is_native(implementation) && &implementation != &ops::kMlaPrologReference;
+  return !is_native(implementation) && &implementation != &ops::kMlaPrologAuto &&
+         &implementation != &ops::kMlaPrologReference;
 }
 
-// The fastest that is more than a sequence of native operators; null, with a warning that names the
-// fastest one that writes this form, where none can run the model.
-const ops::MlaPrologImplementation* choose_fusion(const ModelConfig& c, DType dtype,
-                                                  KvCacheForm form, const WarnFn& warn) {
+// Why no prolog that is more than a sequence of native operators can run the model: the sentence
+// about the fastest that writes this form of cache. Empty: one can.
+std::string no_fusion(const ModelConfig& c, DType dtype, KvCacheForm form) {
   std::string sentence;
   for (const ops::MlaPrologImplementation* candidate : ops::mla_prolog_implementations()) {
     if (!is_fusion(*candidate) || !writes(*candidate, dtype, form)) continue;
     const std::string why = unsupported(*candidate, c, dtype, form);
-    if (why.empty()) return candidate;
+    if (why.empty()) return {};
     if (sentence.empty()) sentence = native_instead("mla_prolog", candidate->name, why);
   }
-  if (warn) warn(sentence);
-  return nullptr;
+  return sentence;
 }
 
 void choose_prolog(KernelChoice& choice, const KernelOptions& options, const ModelConfig& c,
@@ -136,15 +135,13 @@ void choose_prolog(KernelChoice& choice, const KernelOptions& options, const Mod
   const std::optional<KvCacheForm> form = cache_form(options.kv_cache);
   choice.kv_cache = form.value_or(KvCacheForm::kLatent);
   if (name == "native") return;
-  if (name == "fusion") {
-    choice.mla_prolog = choose_fusion(c, dtype, choice.kv_cache, warn);
-    return;
-  }
-  if (name == "auto") {
-    const auto& found = fastest(ops::mla_prolog_implementations(), [&](const auto& candidate) {
-      return unsupported(candidate, c, dtype, choice.kv_cache).empty();
-    });
-    if (!is_native(found)) choice.mla_prolog = &found;
+  if (name == "auto" || name == "fusion") {
+    const std::string why_not = no_fusion(c, dtype, choice.kv_cache);
+    if (why_not.empty()) {
+      choice.mla_prolog = &ops::kMlaPrologAuto;
+    } else if (name == "fusion" && warn) {
+      warn(why_not);
+    }
     return;
   }
 

@@ -1,8 +1,9 @@
 #include "model/kernels.h"
 
+#include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <tessera/error.h>
 
@@ -33,13 +34,8 @@ ModelKernels::ModelKernels(const KernelChoice& choice, const ModelConfig& config
       rope_implementation_(choice.rope),
       mla_prolog_implementation_(choice.mla_prolog) {
   if (choice.mla_prolog == nullptr) return;
-  if (!run_chosen(mla_prolog_, {}, [&] { make_prologs(config, weights); })) prologs_.clear();
-  mla_prolog_.chosen_ran = mla_prolog_.native_ran = false;  // nothing did yet
-}
-
-void ModelKernels::make_prologs(const ModelConfig& c, const ModelWeights& weights) {
-  const ops::MlaDims dims{c.hidden_size, c.n_heads,     c.kv_lora_rank,
-                          c.qk_nope_dim, c.qk_rope_dim, c.v_dim};
+  const ops::MlaDims dims{config.hidden_size, config.n_heads,     config.kv_lora_rank,
+                          config.qk_nope_dim, config.qk_rope_dim, config.v_dim};
   for (const LayerWeights& layer : weights.layers) {
     const AttentionWeights& w = layer.attention;
     prolog_weights_.push_back({.dims = dims,
@@ -48,8 +44,21 @@ void ModelKernels::make_prologs(const ModelConfig& c, const ModelWeights& weight
                                .norm = w.kv_a_norm.floats(),
                                .eps = kLatentNormEps,
                                .kv_b = w.kv_b.view()});
-    prologs_.push_back(mla_prolog_implementation_->create(prolog_weights_.back(), executor_));
   }
+  if (choice.mla_prolog == &ops::kMlaPrologAuto) return;
+  run_chosen(mla_prolog_, mla_prolog_.name, {}, [&] { prologs_of(*choice.mla_prolog); });
+  mla_prolog_.ran.clear();  // nothing did yet
+}
+
+const ModelKernels::LayerPrologs& ModelKernels::prologs_of(
+    const ops::MlaPrologImplementation& implementation) {
+  const auto made = prologs_.find(&implementation);
+  if (made != prologs_.end()) return made->second;
+  LayerPrologs prologs;
+  for (const ops::MlaPrologWeights& layer : prolog_weights_) {
+    prologs.push_back(implementation.create(layer, executor_));
+  }
+  return prologs_.emplace(&implementation, std::move(prologs)).first->second;
 }
 
 bool ModelKernels::all_native() const {
@@ -58,28 +67,29 @@ bool ModelKernels::all_native() const {
 
 // Runs what was chosen and returns true, or says why not and returns false.
 template <typename Run>
-bool ModelKernels::run_chosen(Operator& op, const std::string& unsupported, Run&& run) {
+bool ModelKernels::run_chosen(Operator& op, std::string_view name, const std::string& unsupported,
+                              Run&& run) {
   if (unsupported.empty() && !op.failed) {
     try {
       run();
-      op.chosen_ran = true;
+      op.note(name);
       return true;
     } catch (const Error& error) {
       op.failed = true;
-      warn(native_instead(op.op, op.name, fmt::format("failed ({})", error.what())));
+      warn(native_instead(op.op, name, fmt::format("failed ({})", error.what())));
     }
   } else if (!op.failed && !op.warned) {
     op.warned = true;
-    warn(native_instead(op.op, op.name, unsupported));
+    warn(native_instead(op.op, name, unsupported));
   }
-  op.native_ran = true;
+  op.note(kNative);
   return false;
 }
 
 void ModelKernels::rms_norm(const ops::ConstRows& x, const float* weight, float eps,
                             const ops::Rows& y) {
   const ops::RmsNormImplementation& chosen = *rms_norm_implementation_;
-  if (!run_chosen(rms_norm_, chosen.unsupported(x.rows, x.columns),
+  if (!run_chosen(rms_norm_, chosen.name, chosen.unsupported(x.rows, x.columns),
                   [&] { chosen.run(x, weight, eps, y, executor_); })) {
     ops::kRmsNormNative.run(x, weight, eps, y, executor_);
   }
@@ -87,26 +97,34 @@ void ModelKernels::rms_norm(const ops::ConstRows& x, const float* weight, float 
 
 void ModelKernels::rope(const ops::Heads& x, const ops::ConstRows& cos, const ops::ConstRows& sin) {
   const ops::RopeImplementation& chosen = *rope_implementation_;
-  if (!run_chosen(rope_, chosen.unsupported(2 * cos.columns, kLayout),
+  if (!run_chosen(rope_, chosen.name, chosen.unsupported(2 * cos.columns, kLayout),
                   [&] { chosen.run(x, cos, sin, kLayout, executor_); })) {
     ops::kRopeNative.run(x, cos, sin, kLayout, executor_);
   }
 }
 
 bool ModelKernels::mla_prolog(std::int64_t layer, const ops::MlaPrologCall& call) {
+  const ops::MlaPrologImplementation* chosen = mla_prolog_implementation_;
   const auto index = static_cast<std::size_t>(layer);
-  if (index >= prologs_.size()) {  // none was chosen, or it could not be made
-    mla_prolog_.native_ran = true;
+  if (chosen == &ops::kMlaPrologAuto) {
+    chosen = &ops::fastest_mla_prolog(prolog_weights_[index], call, executor_.n_threads());
+  }
+  if (chosen == nullptr || chosen == &ops::kMlaPrologBaseline) {
+    mla_prolog_.note(kNative);
     return false;
   }
-  return run_chosen(mla_prolog_,
-                    mla_prolog_implementation_->unsupported(prolog_weights_[index], call),
-                    [&] { prologs_[index]->run(call, executor_); });
+  return run_chosen(mla_prolog_, chosen->name, chosen->unsupported(prolog_weights_[index], call),
+                    [&] { prologs_of(*chosen)[index]->run(call, executor_); });
+}
+
+void ModelKernels::Operator::note(std::string_view implementation) {
+  if (std::ranges::find(ran, implementation) != ran.end()) return;
+  const bool native_ran = !ran.empty() && ran.back() == kNative;
+  ran.insert(ran.end() - (native_ran ? 1 : 0), implementation);
 }
 
 std::string ModelKernels::Operator::names() const {
-  if (chosen_ran && native_ran && name != kNative) return fmt::format("{}+{}", name, kNative);
-  return std::string(native_ran && !chosen_ran ? kNative : name);
+  return ran.empty() ? std::string(name) : fmt::format("{}", fmt::join(ran, "+"));
 }
 
 KernelNames ModelKernels::names() const {

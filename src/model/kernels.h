@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -28,7 +29,7 @@ inline constexpr float kLatentNormEps = 1e-6f;
 struct KernelChoice {
   const ops::RmsNormImplementation* rms_norm = &ops::kRmsNormNative;
   const ops::RopeImplementation* rope = &ops::kRopeNative;
-  const ops::MlaPrologImplementation* mla_prolog = nullptr;  // none: the native sequence
+  const ops::MlaPrologImplementation* mla_prolog = nullptr;  // none: native operators, in sequence
   KvCacheForm kv_cache = KvCacheForm::kLatent;
 };
 
@@ -47,7 +48,8 @@ std::string native_instead(std::string_view op, std::string_view name, std::stri
 // operator: for that call, or from then on. The first time of each kind is a warning.
 class ModelKernels {
  public:
-  // Everything must outlive it. Makes the prologs of all layers, which may pack their weights.
+  // Everything must outlive it. Makes the prologs of all layers, which may pack their weights;
+  // those of "auto" at their first use.
   ModelKernels(const KernelChoice& choice, const ModelConfig& config, const ModelWeights& weights,
                ops::Executor& executor, WarnFn warn = nullptr);
 
@@ -75,15 +77,17 @@ class ModelKernels {
     std::string_view name;  // of the implementation
     bool failed = false;
     bool warned = false;
-    bool chosen_ran = false;
-    bool native_ran = false;
+    std::vector<std::string_view> ran = {};  // names, in order of their first run, native last
 
+    void note(std::string_view implementation);
     std::string names() const;
   };
 
+  using LayerPrologs = std::vector<std::unique_ptr<ops::MlaProlog>>;
+
   template <typename Run>
-  bool run_chosen(Operator& op, const std::string& unsupported, Run&& run);
-  void make_prologs(const ModelConfig& config, const ModelWeights& weights);
+  bool run_chosen(Operator& op, std::string_view name, const std::string& unsupported, Run&& run);
+  const LayerPrologs& prologs_of(const ops::MlaPrologImplementation& implementation);
 
   ops::Executor& executor_;
   WarnFn warn_;
@@ -94,8 +98,9 @@ class ModelKernels {
   const ops::RmsNormImplementation* rms_norm_implementation_;
   const ops::RopeImplementation* rope_implementation_;
   const ops::MlaPrologImplementation* mla_prolog_implementation_;
-  std::vector<ops::MlaPrologWeights> prolog_weights_;           // per layer, where one was chosen
-  std::vector<std::unique_ptr<ops::MlaProlog>> prologs_;        // per layer
+  std::vector<ops::MlaPrologWeights> prolog_weights_;  // per layer, where one was chosen
+  // Made together at the first use of an implementation: "auto" may use several.
+  std::map<const ops::MlaPrologImplementation*, LayerPrologs> prologs_;
   std::set<std::pair<std::int64_t, std::int64_t>> warm_steps_;  // sequences, tokens of each
 };
 

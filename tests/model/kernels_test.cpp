@@ -359,9 +359,18 @@ TEST(ChooseKernels, TheCacheIsWhatThePrologWrites) {
   EXPECT_EQ(choice_of({}).kv_cache, KvCacheForm::kLatent);
 }
 
-TEST(ChooseKernels, FusionFollowsTheCache) {
-  EXPECT_EQ(choice_of({.mla_prolog = "fusion"}).mla_prolog->name, "latent");
-  EXPECT_EQ(choice_of({.mla_prolog = "fusion", .kv_cache = "expanded"}).mla_prolog->name, "fused");
+// What "auto" and "fusion" run by default.
+TEST(ChooseKernels, AutoFollowsTheCache) {
+  const std::vector<std::int32_t> ids = ReferenceValues("lite").ids("ids");
+  Loaded model("lite", DType::kBF16);
+  for (const char* prolog : {"auto", "fusion"}) {
+    for (const auto& [cache, name] : {std::pair{"latent", "latent"}, {"expanded", "fused"}}) {
+      WithKernels run(model, KernelOptions{.mla_prolog = prolog, .kv_cache = cache});
+      run.logits(ids, 1000);
+      EXPECT_EQ(run.kernels.names().mla_prolog, name);
+      EXPECT_EQ(run.kernels.names().kv_cache, cache);
+    }
+  }
 }
 
 TEST(ChooseKernels, BaselineIsTheNativeSequence) {

@@ -35,16 +35,9 @@ class Auto : public MlaProlog {
   explicit Auto(const MlaPrologWeights& weights) : w_(weights) {}
 
   void run(const MlaPrologCall& call, Executor& executor) const override {
-    static const PrologSelection selection = read_selection();
-    std::vector<std::string_view> candidates;
-    for (const MlaPrologImplementation* implementation : mla_prolog_implementations()) {
-      if (implementation == &kMlaPrologAuto || implementation == &kMlaPrologReference) continue;
-      if (implementation->unsupported(w_, call).empty()) candidates.push_back(implementation->name);
-    }
-    const PrologShape shape{w_.dims, w_.kv_a.dtype, call.latent.wanted(), executor.n_threads()};
-    const std::string_view chosen = selection.choose(shape, call.n_tokens(), candidates);
-    std::unique_ptr<MlaProlog>& prolog = made_[chosen];
-    if (prolog == nullptr) prolog = mla_prolog_implementation(chosen).create(w_, executor);
+    const MlaPrologImplementation& chosen = fastest_mla_prolog(w_, call, executor.n_threads());
+    std::unique_ptr<MlaProlog>& prolog = made_[chosen.name];
+    if (prolog == nullptr) prolog = chosen.create(w_, executor);
     prolog->run(call, executor);
   }
 
@@ -55,6 +48,20 @@ class Auto : public MlaProlog {
 };
 
 }  // namespace
+
+const MlaPrologImplementation& fastest_mla_prolog(const MlaPrologWeights& weights,
+                                                  const MlaPrologCall& call, int n_threads) {
+  static const PrologSelection selection = read_selection();
+  std::vector<std::string_view> candidates;
+  for (const MlaPrologImplementation* implementation : mla_prolog_implementations()) {
+    if (implementation == &kMlaPrologAuto || implementation == &kMlaPrologReference) continue;
+    if (implementation->unsupported(weights, call).empty()) {
+      candidates.push_back(implementation->name);
+    }
+  }
+  const PrologShape shape{weights.dims, weights.kv_a.dtype, call.latent.wanted(), n_threads};
+  return mla_prolog_implementation(selection.choose(shape, call.n_tokens(), candidates));
+}
 
 constexpr MlaPrologImplementation kMlaPrologAuto = {
     "auto", [](const MlaPrologWeights&, const MlaPrologCall&) { return std::string(); },

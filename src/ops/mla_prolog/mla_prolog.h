@@ -139,6 +139,10 @@ extern const MlaPrologImplementation kMlaPrologHybrid;     // projection and nor
 extern const MlaPrologImplementation kMlaPrologBaseline;   // native operators, one after another
 extern const MlaPrologImplementation kMlaPrologReference;  // in double
 
+// What kMlaPrologAuto runs such a call with: never itself nor the reference.
+const MlaPrologImplementation& fastest_mla_prolog(const MlaPrologWeights& weights,
+                                                  const MlaPrologCall& call, int n_threads);
+
 // Asserts that the shapes above hold.
 void assert_valid(const MlaPrologWeights& weights, const MlaPrologCall& call);
 
