@@ -36,7 +36,7 @@ Limits::Limits(const Target& target, PanelLayout layout) {
   });
 
   const bool dot = layout == PanelLayout::kBF16 && target.bf16_dot;
-  const bool byte_dot = layout == PanelLayout::kI8 && target.vnni && target.avx512;
+  const bool byte_dot = is_quantised(layout) && target.vnni && target.avx512;
   sums_ = target.n_registers - 4;
   flops_per_iteration_ = sums_ * target.lanes() * (byte_dot ? 8.0 : dot ? 4.0 : 2.0);
   compute_ = emit_function(target, 2, 2, [&](VectorBuilder& b, llvm::Function& f) {

@@ -7,23 +7,24 @@
 // limit compares elapsed times, that of the peak CPU times, since long runs always lose some time
 // slices.
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <ctime>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "base/buffer.h"
 #include "base/thread_pool.h"
-#include "benchmarks/matmul/jit_function.h"
 #include "benchmarks/matmul/limits.h"
-#include "tile/cpu/matmul_emitter.h"
 #include "tile/jit/compiler.h"
-#include "tile/packed/pack.h"
+#include "tile/packed/panel_layout.h"
+#include "tile/product/product.h"
 
 namespace tessera::benchmarks {
 namespace {
 
+using namespace tile;
 using namespace tile::cpu;
 
 constexpr std::size_t kColdBytes = std::size_t{256} << 20;  // beyond any last-level cache here
@@ -32,153 +33,54 @@ struct Shape {
   std::int64_t k;
   std::int64_t n;
 };
-constexpr Shape kKvB{512, 4096};
-constexpr Shape kQProj{2048, 3072};
-constexpr Shape kExpertUp{2048, 2816};
-constexpr Shape kExpertDown{1408, 2048};
-constexpr Shape kDenseDown{10944, 2048};
+constexpr std::pair<const char*, Shape> kShapes[] = {
+    {"kv_b", {512, 4096}},         {"q_proj", {2048, 3072}},      {"expert_up", {2048, 1408}},
+    {"expert_down", {1408, 2048}}, {"dense_down", {10944, 2048}},
+};
 
-// out[rows][n] (bf16) = activations[rows][k] (bf16) * weight: packing (or quantising) of rows, then
-// panels.
-class Product {
+// out [rows][n] = activations [rows][k] (fp32) * weight: preparing of rows, then panels.
+class Rows {
  public:
-  Product(const Target& target, PanelLayout layout, std::int64_t rows, Shape shape)
-      : shape_{layout, shape.n, shape.k} {
-    MatmulBlock block = choose_block(target, layout, rows);
-    if (const char* vectors = std::getenv("BLOCK_VECTORS")) block.vectors = std::atoi(vectors);
-    if (const char* most = std::getenv("BLOCK_ROWS")) {
-      block.rows = static_cast<int>(std::min<std::int64_t>(rows, std::atoi(most)));
+  Rows(PanelLayout layout, std::int64_t rows, Shape shape)
+      : product_(layout),
+        strips_(PackedShape{layout, shape.n, shape.k}.panels()),
+        activations_(static_cast<std::size_t>(rows * shape.k) * sizeof(float)),
+        prepared_(static_cast<std::size_t>(rows * product_.plan().prepared_row_bytes(shape.k))),
+        out_(static_cast<std::size_t>(rows * shape.n) * sizeof(float)) {
+    std::uint64_t state = 1;
+    for (float& value : activations_.as<float>()) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      value = static_cast<float>(static_cast<std::int64_t>(state) >> 40) * 0x1p-23f;
     }
-    if (const char* unroll = std::getenv("BLOCK_UNROLL")) block.k_unroll = std::atoi(unroll);
-    if (const char* ahead = std::getenv("BLOCK_PREFETCH")) block.prefetch_bytes = std::atoi(ahead);
-    cuts_ = cut_rows(rows, block.rows);
-    to_ = activation_element(target, layout);
-    pack_rows_ = rows > 1 || to_ != Element::kBF16;
-    packed_rows_ = Buffer(static_cast<std::size_t>(rows * shape.k * element_bytes(to_)));
-    rows_ = rows;
-    numbers_ = Buffer(static_cast<std::size_t>(rows) * 8);
-    pack_ =
-        emit_function(target, 3, 2, [&](VectorBuilder& b, llvm::Function& f) { emit_pack(b, f); });
-    run_ = emit_function(target, 4, 2,
-                         [&](VectorBuilder& b, llvm::Function& f) { emit_panels(b, f, block); });
+    call_.x = activations_.as<float>().data();
+    call_.x_stride = shape.k * static_cast<std::int64_t>(sizeof(float));
+    call_.prepared = prepared_.data();
+    call_.rows = rows;
+    call_.k = shape.k;
+    call_.n = shape.n;
+    call_.out = out_.as<float>().data();
+    call_.out_stride = shape.n * static_cast<std::int64_t>(sizeof(float));
   }
 
   // The part of worker `index` of `count`, in two regions.
-  bool packs_rows() const { return pack_rows_; }
-  void pack(const std::byte* activations, int index, int count) {
-    const auto blocks = static_cast<std::int64_t>(cuts_.size());
-    pack_->function<void(const std::byte*, std::byte*, std::byte*, std::int64_t, std::int64_t)>(
-        "run")(activations, packed_rows_.data(), numbers_.data(), blocks * index / count,
-               blocks * (index + 1) / count);
+  void prepare(int index, int count) {
+    const std::int64_t blocks = product_.plan().blocks(call_.rows);
+    product_.prepare(call_, blocks * index / count, blocks * (index + 1) / count);
   }
-  void multiply(const std::byte* activations, const std::byte* weight, std::byte* out, int index,
-                int count) {
-    // Whole pairs of panels, since a block may span two.
-    const std::int64_t pairs = (shape_.panels() + 1) / 2;
-    const std::byte* rows = pack_rows_ ? packed_rows_.data() : activations;
-    run_->function<void(const std::byte*, const std::byte*, std::byte*, const std::byte*,
-                        std::int64_t, std::int64_t)>("run")(rows, weight, out, numbers_.data(),
-                                                            2 * (pairs * index / count),
-                                                            2 * (pairs * (index + 1) / count));
+  void multiply(const std::byte* weight, int index, int count) {
+    ProductArguments call = call_;
+    call.weight = weight;
+    product_.multiply(call, strips_ * index / count, strips_ * (index + 1) / count, 0,
+                      product_.plan().blocks(call.rows));
   }
 
  private:
-  // Calls body(block rows, first block, blocks, first row) for the two sizes that cut_rows gives.
-  template <typename Body>
-  void for_sizes(const Body& body) {
-    const auto larger = std::count(cuts_.begin(), cuts_.end(), cuts_.front());
-    const auto smaller = static_cast<std::int64_t>(cuts_.size()) - larger;
-    body(cuts_.front(), std::int64_t{0}, larger, std::int64_t{0});
-    if (smaller > 0) body(cuts_.back(), larger, smaller, larger * cuts_.front());
-  }
-
-  void emit_pack(VectorBuilder& b, llvm::Function& f) {
-    llvm::IRBuilder<>& ir = b.ir();
-    const std::int64_t row_bytes = shape_.k * 2;
-    for_sizes([&](int rows, std::int64_t first, std::int64_t count, std::int64_t first_row) {
-      const auto limit = [&](llvm::Value* v) {
-        v = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, ir.getInt64(first));
-        return ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, ir.getInt64(first + count));
-      };
-      emit_loop(ir, limit(f.getArg(3)), limit(f.getArg(4)), 1, [&](llvm::Value* block) {
-        llvm::Value* row =
-            ir.CreateAdd(ir.CreateMul(ir.CreateSub(block, ir.getInt64(first)), ir.getInt64(rows)),
-                         ir.getInt64(first_row));
-        llvm::Value* source = b.at(f.getArg(0), ir.CreateMul(row, ir.getInt64(row_bytes)));
-        llvm::Value* packed =
-            b.at(f.getArg(1), ir.CreateMul(row, ir.getInt64(shape_.k * element_bytes(to_))));
-        if (to_ == Element::kI8) {
-          llvm::Value* scales = b.at(f.getArg(2), ir.CreateMul(row, ir.getInt64(4)));
-          emit_quantize_rows(b, rows, ir.getInt64(shape_.k), Element::kBF16, source,
-                             ir.getInt64(row_bytes), packed, scales, b.at(scales, rows_ * 4));
-        } else {
-          emit_pack_rows(b, rows, k_interleave(shape_.layout), ir.getInt64(shape_.k),
-                         Element::kBF16, source, ir.getInt64(row_bytes), to_, packed);
-        }
-      });
-    });
-  }
-
-  void emit_panels(VectorBuilder& b, llvm::Function& f, MatmulBlock block) {
-    llvm::IRBuilder<>& ir = b.ir();
-    const auto panel_bytes = static_cast<std::int64_t>(shape_.panel_bytes());
-    const int columns = block.vectors * b.lanes();
-    const int step = std::max(columns, kPanelColumns);
-    emit_loop(ir, f.getArg(4), f.getArg(5), step / kPanelColumns, [&](llvm::Value* panel) {
-      llvm::Value* weights = b.at(f.getArg(1), ir.CreateMul(panel, ir.getInt64(panel_bytes)));
-      for_sizes([&](int rows, std::int64_t, std::int64_t count, std::int64_t first_row) {
-        block.rows = rows;
-        emit_loop(ir, ir.getInt64(0), ir.getInt64(count), 1, [&](llvm::Value* index) {
-          llvm::Value* row =
-              ir.CreateAdd(ir.CreateMul(index, ir.getInt64(rows)), ir.getInt64(first_row));
-          const std::int64_t group = k_interleave(shape_.layout) * element_bytes(to_);
-          const RowOperand operand{
-              b.at(f.getArg(0), ir.CreateMul(row, ir.getInt64(shape_.k * element_bytes(to_)))),
-              ir.getInt64(group), ir.getInt64(rows * group)};
-          llvm::Value* scales = b.at(f.getArg(3), ir.CreateMul(row, ir.getInt64(4)));
-          for (int first = 0; first < step; first += columns) {
-            MatmulEmitter emitter(b, block);
-            Values start = emitter.zeros();
-            if (to_ == Element::kI8) {
-              Values row_sums;
-              for (int r = 0; r < rows; ++r) {
-                row_sums.push_back(b.load_scalar(Element::kI32, b.at(scales, (rows_ + r) * 4)));
-              }
-              start = emitter.corrections(row_sums);
-            }
-            emitter.finish(
-                emitter.multiply(operand, {weights, ir.getInt64(panel_bytes), first},
-                                 ir.getInt64(0), ir.getInt64(shape_.k), start),
-                [&](int r, int v, llvm::Value* sum) {
-                  if (to_ == Element::kI8) {
-                    const auto at = static_cast<std::int64_t>(shape_.scale_offset()) +
-                                    (first + v * b.lanes()) * 4;
-                    sum =
-                        b.mul(b.int_to_float(sum), b.broadcast(Element::kF32, b.at(scales, r * 4)));
-                    sum = b.mul(sum, b.load(Element::kF32, b.at(weights, at)));
-                  }
-                  llvm::Value* out_row =
-                      ir.CreateMul(ir.CreateAdd(row, ir.getInt64(r)), ir.getInt64(shape_.n * 2));
-                  llvm::Value* out_column =
-                      ir.CreateAdd(ir.CreateMul(panel, ir.getInt64(kPanelColumns * 2)),
-                                   ir.getInt64((first + v * b.lanes()) * 2));
-                  b.store(Element::kBF16, sum, b.at(b.at(f.getArg(2), out_row), out_column));
-                });
-          }
-        });
-      });
-    });
-  }
-
-  PackedShape shape_;
-  std::vector<int> cuts_;
-  Element to_ = Element::kBF16;
-  std::int64_t rows_ = 0;
-  bool pack_rows_ = false;
-  Buffer packed_rows_;
-  Buffer numbers_;  // int8: the rows' scales, then their sums
-  std::unique_ptr<tile::CompiledCode> pack_;
-  std::unique_ptr<tile::CompiledCode> run_;
+  Product product_;
+  std::int64_t strips_;
+  Buffer activations_;
+  Buffer prepared_;
+  Buffer out_;
+  ProductArguments call_;
 };
 
 const Target& target() {
@@ -233,17 +135,15 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
   const auto threads = static_cast<int>(state.range(1));
   ThreadPool pool(threads);
   const Limits limits(target(), layout);
-  Product product(target(), layout, rows, shape);
+  Rows product(layout, rows, shape);
   const PackedShape packed{layout, shape.n, shape.k};
   const auto weight_bytes = static_cast<std::int64_t>(packed.bytes());
   const std::int64_t copies = static_cast<std::int64_t>(kColdBytes) / weight_bytes;
-  Buffer activations(static_cast<std::size_t>(rows * shape.k * 2));
-  std::memcpy(activations.data(), cold_memory().data(), activations.size());
-  Buffer out(static_cast<std::size_t>(rows * shape.n * 2));
 
   constexpr std::int64_t kPeakIterations = 4000;
   Time read;
   Time peak;
+  Time prepare;
   Time best;
   double peak_operations = 0;
   std::int64_t copy = 0;
@@ -262,11 +162,9 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
       if (i == 0) peak_operations = mine * threads;
     }));
     const std::byte* weight = next_weight();
-    Time time;
-    if (product.packs_rows())
-      time = timed(pool, [&](int i) { product.pack(activations.data(), i, threads); });
-    const Time multiply = timed(
-        pool, [&](int i) { product.multiply(activations.data(), weight, out.data(), i, threads); });
+    Time time = timed(pool, [&](int i) { product.prepare(i, threads); });
+    prepare.keep_best(time);
+    const Time multiply = timed(pool, [&](int i) { product.multiply(weight, i, threads); });
     time = {time.wall + multiply.wall, time.cpu + multiply.cpu};
     best.keep_best(time);
     state.SetIterationTime(time.wall);
@@ -275,6 +173,7 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
   const auto bytes = static_cast<double>(weight_bytes);
   state.counters["best_us"] = best.wall * 1e6;
   state.counters["best_cpu_us"] = best.cpu * 1e6;
+  state.counters["prepare_us"] = prepare.cpu * 1e6;
   state.counters["GB/s"] = bytes / best.wall / 1e9;
   state.counters["read_limit"] = bytes / read.wall / 1e9;
   state.counters["GFLOP/s"] = flops / best.cpu / 1e9;
@@ -286,17 +185,22 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
 void arguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "threads"})->UseManualTime()->Unit(benchmark::kMicrosecond);
   for (std::int64_t threads : {1, 2}) {
-    for (std::int64_t rows : {1, 2, 4, 8, 32, 128, 512}) benchmark->Args({rows, threads});
+    for (std::int64_t rows : {1, 2, 4, 8, 16, 64, 128, 512}) benchmark->Args({rows, threads});
   }
 }
 
-BENCHMARK_CAPTURE(measure, bf16_kv_b, PanelLayout::kBF16, kKvB)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, bf16_q_proj, PanelLayout::kBF16, kQProj)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, i8_kv_b, PanelLayout::kI8, kKvB)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, i8_q_proj, PanelLayout::kI8, kQProj)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, bf16_expert_up, PanelLayout::kBF16, kExpertUp)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, bf16_expert_down, PanelLayout::kBF16, kExpertDown)->Apply(arguments);
-BENCHMARK_CAPTURE(measure, bf16_dense_down, PanelLayout::kBF16, kDenseDown)->Apply(arguments);
+// Every layout with every shape.
+const bool kRegistered = [] {
+  for (PanelLayout layout : kPanelLayouts) {
+    for (const auto& [name, shape] : kShapes) {
+      const std::string full = std::string(to_string(layout)) + "_" + name;
+      arguments(benchmark::RegisterBenchmark(
+          full.c_str(),
+          [layout, shape](benchmark::State& state) { measure(state, layout, shape); }));
+    }
+  }
+  return true;
+}();
 
 }  // namespace
 }  // namespace tessera::benchmarks

@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "tile/cpu/code_generator.h"
 #include "tile/cpu/lower_kernel.h"
+#include "tile/cpu/lower_product.h"
 
 namespace tessera::tile::cpu {
 
@@ -16,6 +17,7 @@ std::span<const FrontEnd> front_ends() {
   static constexpr std::array kFrontEnds{
       FrontEnd{"llvm", lower_llvm_text},
       FrontEnd{"tile", lower_tile_text},
+      FrontEnd{"product", lower_product},
   };
   return kFrontEnds;
 }

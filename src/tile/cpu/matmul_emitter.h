@@ -45,6 +45,7 @@ struct RowOperand {
   llvm::Value* base = nullptr;
   llvm::Value* row_stride = nullptr;    // i64
   llvm::Value* group_stride = nullptr;  // i64
+  bool is_padded = false;               // an incomplete last group is filled up with zeros
 };
 
 // The right operand.

@@ -31,8 +31,11 @@ class PackedWeight {
   const PackedShape& shape() const { return shape_; }
   std::byte* data() { return buffer_.data(); }
   const std::byte* data() const { return buffer_.data(); }
-  const std::byte* panel(std::int64_t index) const {
+  std::byte* panel(std::int64_t index) {
     return buffer_.data() + static_cast<std::size_t>(index) * shape_.panel_bytes();
+  }
+  const std::byte* panel(std::int64_t index) const {
+    return const_cast<PackedWeight*>(this)->panel(index);
   }
 
  private:
@@ -43,11 +46,16 @@ class PackedWeight {
 // Converts or quantises (to nearest even) and packs, panels in parallel.
 PackedWeight pack(const PackSource& source, PanelLayout layout, ThreadPool& pool);
 
-// The same into memory of shape.bytes() bytes, aligned to 64, for panels [begin, end).
-void pack_panels(const PackSource& source, const PackedShape& shape, std::int64_t begin,
-                 std::int64_t end, std::byte* packed);
+// Columns [32 * panel, 32 * panel + 32) into one panel's memory, aligned to 64; columns beyond n
+// are filled with zeros.
+void pack_panel(const PackSource& source, PanelLayout layout, std::int64_t panel,
+                std::byte* packed);
 
-// Back to row-major fp32 [n, k], without the padding.
-void unpack(const PackedShape& shape, const std::byte* packed, float* rows);
+// The exact values of a panel, as row-major [n, k] without the padding; `rows` is that of column 0
+// of the weight.
+void unpack_panel(const PackedShape& shape, std::int64_t panel, const std::byte* packed,
+                  double* rows);
+// Of all panels of a packed weight.
+void unpack(const PackedShape& shape, const std::byte* packed, double* rows);
 
 }  // namespace tessera::tile::cpu

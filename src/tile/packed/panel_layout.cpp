@@ -12,8 +12,19 @@ std::string_view to_string(PanelLayout layout) {
       return "f16";
     case PanelLayout::kI8:
       return "i8";
+    case PanelLayout::kI8G32:
+      return "i8g32";
+    case PanelLayout::kI4G32:
+      return "i4g32";
   }
   return "unknown";
+}
+
+std::optional<PanelLayout> parse_panel_layout(std::string_view name) {
+  for (PanelLayout layout : kPanelLayouts) {
+    if (to_string(layout) == name) return layout;
+  }
+  return std::nullopt;
 }
 
 PanelLayout panel_layout(DType dtype) {
@@ -28,6 +39,14 @@ PanelLayout panel_layout(DType dtype) {
   return PanelLayout::kF32;
 }
 
+bool is_quantised(PanelLayout layout) {
+  return layout == PanelLayout::kI8 || has_groups(layout);
+}
+
+bool has_groups(PanelLayout layout) {
+  return layout == PanelLayout::kI8G32 || layout == PanelLayout::kI4G32;
+}
+
 std::size_t element_bytes(PanelLayout layout) {
   switch (layout) {
     case PanelLayout::kF32:
@@ -36,6 +55,8 @@ std::size_t element_bytes(PanelLayout layout) {
     case PanelLayout::kF16:
       return 2;
     case PanelLayout::kI8:
+    case PanelLayout::kI8G32:
+    case PanelLayout::kI4G32:
       break;
   }
   return 1;
@@ -49,13 +70,28 @@ int k_interleave(PanelLayout layout) {
     case PanelLayout::kBF16:
       return 2;
     case PanelLayout::kI8:
+      return 4;
+    case PanelLayout::kI8G32:
+    case PanelLayout::kI4G32:
       break;
   }
-  return 4;
+  return kGroupInputs;
+}
+
+int stored_offset(PanelLayout layout) {
+  if (layout == PanelLayout::kI4G32) return 8;
+  return is_quantised(layout) ? 128 : 0;
 }
 
 std::size_t scale_bytes(PanelLayout layout) {
   return layout == PanelLayout::kI8 ? kPanelColumns * sizeof(float) : 0;
+}
+
+std::size_t panel_group_bytes(PanelLayout layout) {
+  const auto elements = static_cast<std::size_t>(kPanelColumns * k_interleave(layout));
+  if (layout == PanelLayout::kI4G32) return kGroupScaleBytes + elements / 2;
+  if (layout == PanelLayout::kI8G32) return kGroupScaleBytes + elements;
+  return elements * element_bytes(layout);
 }
 
 }  // namespace tessera::tile::cpu

@@ -1,0 +1,105 @@
+#include "tile/packed/quantise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/multiversion.h"
+
+namespace tessera::tile::cpu {
+
+namespace {
+
+constexpr int kColumns = kPanelColumns;
+
+// To nearest even, for magnitudes below 2^22: the sum has no room for a fraction.
+inline float to_nearest(float value) {
+  constexpr float kMagic = 0x1.8p23f;
+  return (value + kMagic) - kMagic;
+}
+
+inline float to_integer(float value, float low, float high) {
+  return to_nearest(std::min(std::max(value, low), high));
+}
+
+// The value of the largest magnitude in each column.
+TESSERA_MULTIVERSION void largest_values(const float* values, std::int64_t rows, float* largest) {
+  float found[kColumns] = {};
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* row = values + r * kColumns;
+    for (int c = 0; c < kColumns; ++c) {
+      found[c] = std::abs(row[c]) > std::abs(found[c]) ? row[c] : found[c];
+    }
+  }
+  std::copy(found, found + kColumns, largest);
+}
+
+// Sums of value * integer and of integer^2.
+TESSERA_MULTIVERSION void sum_products(const float* values, std::int64_t rows, const float* inverse,
+                                       float low, float high, float* products, float* squares) {
+  float p[kColumns] = {};
+  float s[kColumns] = {};
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* row = values + r * kColumns;
+    for (int c = 0; c < kColumns; ++c) {
+      const float integer = to_integer(row[c] * inverse[c], low, high);
+      p[c] += row[c] * integer;
+      s[c] += integer * integer;
+    }
+  }
+  std::copy(p, p + kColumns, products);
+  std::copy(s, s + kColumns, squares);
+}
+
+TESSERA_MULTIVERSION void write_bytes(const float* values, std::int64_t rows, const float* inverse,
+                                      float low, float high, float offset, std::uint8_t* bytes) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (int c = 0; c < kColumns; ++c) {
+      const float integer = to_integer(values[r * kColumns + c] * inverse[c], low, high);
+      bytes[r * kColumns + c] = static_cast<std::uint8_t>(static_cast<int>(integer + offset));
+    }
+  }
+}
+
+}  // namespace
+
+const IntegerRange& integer_range(PanelLayout layout) {
+  static constexpr std::array kNibbles{6.75f, 7.25f, 7.75f, 8.0f, 8.25f, 8.75f};
+  static constexpr std::array kBytes{126.5f, 127.0f, 127.5f, 128.0f};
+  static constexpr IntegerRange kNibbleRange{-8, 7, kNibbles};
+  static constexpr IntegerRange kByteRange{-128, 127, kBytes};
+  return layout == PanelLayout::kI4G32 ? kNibbleRange : kByteRange;
+}
+
+void fit_scales(const float* values, std::int64_t rows, const IntegerRange& range, float* scales) {
+  float largest[kColumns];
+  largest_values(values, rows, largest);
+  // The squared error is the sum of value^2 less products^2 / squares.
+  float best[kColumns] = {};
+  std::fill(scales, scales + kColumns, 0.0f);
+  for (float trial : range.largest_as) {
+    float inverse[kColumns];
+    float products[kColumns];
+    float squares[kColumns];
+    for (int c = 0; c < kColumns; ++c) inverse[c] = largest[c] == 0 ? 0 : -trial / largest[c];
+    sum_products(values, rows, inverse, range.low, range.high, products, squares);
+    for (int c = 0; c < kColumns; ++c) {
+      if (squares[c] == 0) continue;
+      const float scale = products[c] / squares[c];
+      const float gain = products[c] * scale;
+      if (gain > best[c]) {
+        best[c] = gain;
+        scales[c] = scale;
+      }
+    }
+  }
+}
+
+void quantise(const float* values, std::int64_t rows, const IntegerRange& range, int offset,
+              const float* scales, std::uint8_t* bytes) {
+  float inverse[kColumns];
+  for (int c = 0; c < kColumns; ++c) inverse[c] = scales[c] == 0 ? 0 : 1.0f / scales[c];
+  write_bytes(values, rows, inverse, range.low, range.high, static_cast<float>(offset), bytes);
+}
+
+}  // namespace tessera::tile::cpu
