@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,11 @@ struct GenerationOptions {
   std::int64_t context = 0;
   std::int64_t prefill_chunk = 512;  // prompt tokens per step, 1 or more
 
+  // Before the first token, steps with that many tokens per sequence are run once, so that their
+  // kernels are compiled or loaded; each from 1 to the positions of the model. Default: 1 and 2,
+  // and none where all kernels are native.
+  std::optional<std::vector<std::int64_t>> warmup_seq_lens;
+
   // Called as text comes up, with the index of the prompt and a piece of complete UTF-8; all pieces
   // together are Completion::text.
   std::function<void(std::size_t prompt, std::string_view text)> on_text;
@@ -58,7 +64,7 @@ struct Completion {
   std::vector<std::int32_t> token_ids;  // all that were generated, an end token included
   FinishReason finish_reason = FinishReason::kLength;
   std::int64_t prompt_tokens = 0;
-  double time_to_first_token_s = 0;  // from the start of the call
+  double time_to_first_token_s = 0;  // from the end of the warm-up
 };
 
 // Several sequences generated together.
@@ -69,7 +75,8 @@ struct Completion {
 // prefill_chunk. With fp32 and fp16 weights no difference was seen.
 struct GenerationResult {
   std::vector<Completion> completions;  // one per prompt, in order
-  double generate_s = 0;                // the whole call
+  double warmup_s = 0;                  // steps that only made kernels ready
+  double generate_s = 0;                // the whole call after them
   double prefill_s = 0;                 // steps that read prompts
   double decode_s = 0;                  // steps of one token per sequence
   std::int64_t prefill_tokens = 0;

@@ -14,12 +14,15 @@
 #include <tessera/dtype.h>
 #include <tessera/error.h>
 #include <tessera/generation.h>
+#include <tessera/kernels.h>
 
 namespace tessera {
 
 struct LoadOptions {
   std::optional<DType> dtype;  // of the weights in memory; default: that of the files
   int threads = 0;             // 0: the CPUs this process may use
+  KernelOptions kernels;
+  WarnFn warn;  // called while loading and, as long as the model lives, while running
   // Called while weights are read, from one thread at a time, with bytes_done rising to
   // bytes_total.
   std::function<void(std::size_t bytes_done, std::size_t bytes_total)> progress;
@@ -57,6 +60,7 @@ class LanguageModel {
   int threads() const;
   std::int64_t vocab_size() const;
   std::int64_t max_context() const;  // positions of the model
+  KernelNames kernels() const;       // what ran so far, or what would
   double tokenizer_load_s() const;
   double model_load_s() const;
 

@@ -43,27 +43,9 @@ struct AskOptions {
   CLI::Option* repetition_penalty = nullptr;
   CLI::Option* seed = nullptr;
   std::string report_file;
-  // Switches of the operators and of graph mode, which this version does not have yet.
-  bool use_pto = false;
-  bool use_rope = false;
-  bool use_kv_fusion = false;
-  bool use_acl_graph = false;
+  std::string warmup_seq_lens;  // as 1,2
+  bool use_acl_graph = false;   // which this version does not have yet
 };
-
-void refuse_absent_operators(const AskOptions& options) {
-  const auto refuse = [](bool given, std::string_view flag, std::string_view what) {
-    if (given) {
-      fail(
-          ErrorCode::kInvalidArgument,
-          "{} needs {}, which this version does not have; leave it out to run the native operators",
-          flag, what);
-    }
-  };
-  refuse(options.use_pto, "--use-pto", "the tile RMSNorm");
-  refuse(options.use_rope, "--use-rope", "the tile RoPE");
-  refuse(options.use_kv_fusion, "--use-kv-fusion", "the fused KV prolog");
-  refuse(options.use_acl_graph, "--use-acl-graph", "graph mode");
-}
 
 // The non-empty lines of a file, joined by newlines.
 std::string read_sentences(const std::filesystem::path& path) {
@@ -140,6 +122,7 @@ double megabytes(std::size_t bytes) {
 // Everything the summary and the report say.
 struct Measured {
   std::string model_folder;
+  std::string mode;
   std::size_t load_peak_bytes = 0;
   double tokenize_s = 0;
   std::size_t generate_peak_bytes = 0;
@@ -170,11 +153,17 @@ nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) 
   const GenerationResult& r = m.result;
   nlohmann::ordered_json report;
   report["model"] = m.model_folder;
-  report["mode"] = "baseline";
+  report["mode"] = m.mode;
+  const KernelNames kernels = model.kernels();
+  report["kernels"] = {{"rms_norm", kernels.rms_norm},
+                       {"rope", kernels.rope},
+                       {"mla_prolog", kernels.mla_prolog},
+                       {"kv_cache", kernels.kv_cache}};
   report["tokenizer_load_s"] = model.tokenizer_load_s();
   report["model_load_s"] = model.model_load_s();
   report["model_load_peak_mem_mb"] = megabytes(m.load_peak_bytes);
   report["tokenize_s"] = m.tokenize_s;
+  report["warmup_s"] = r.warmup_s;
   report["input_tokens"] = m.input_tokens();
   report["generate_s"] = r.generate_s;
   report["generated_tokens"] = m.generated_tokens();
@@ -201,19 +190,21 @@ std::string json_text(const nlohmann::ordered_json& report) {
 
 void print_summary(const LanguageModel& model, const Measured& m) {
   const GenerationResult& r = m.result;
+  const KernelNames kernels = model.kernels();
   write_err(fmt::format(
       "\n"
-      "mode            baseline, {}, {} thread{}\n"
-      "load            {:.2f} s (tokenizer {:.2f} s), peak memory {:.0f} MB\n"
+      "mode            {}, {}, {} thread{}\n"
+      "kernels         rms_norm {}, rope {}, mla_prolog {}, kv_cache {}\n"
+      "load            {:.2f} s (tokenizer {:.2f} s), peak memory {:.0f} MB; warm-up {:.2f} s\n"
       "prefill         {} tokens, {:.1f} tokens/s, first token after {:.3f} s\n"
       "generate        {} tokens in {:.2f} s, {:.1f} tokens/s (decode {:.1f} tokens/s)\n"
       "memory          {:.0f} MB peak while generating\n",
-      to_string(model.dtype()), model.threads(), model.threads() == 1 ? "" : "s",
-      model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes),
-      r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
-      r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
-      per_second(m.generated_tokens(), r.generate_s), per_second(r.decode_tokens, r.decode_s),
-      megabytes(m.generate_peak_bytes)));
+      m.mode, to_string(model.dtype()), model.threads(), model.threads() == 1 ? "" : "s",
+      kernels.rms_norm, kernels.rope, kernels.mla_prolog, kernels.kv_cache, model.model_load_s(),
+      model.tokenizer_load_s(), megabytes(m.load_peak_bytes), r.warmup_s, r.prefill_tokens,
+      per_second(r.prefill_tokens, r.prefill_s), r.completions.front().time_to_first_token_s,
+      m.generated_tokens(), r.generate_s, per_second(m.generated_tokens(), r.generate_s),
+      per_second(r.decode_tokens, r.decode_s), megabytes(m.generate_peak_bytes)));
 }
 
 // One prompt streams; the answers of several follow one another when all are there.
@@ -228,7 +219,10 @@ void print_answers(const std::vector<std::string>& prompts, const GenerationResu
 }
 
 void run(AskOptions& options) {
-  refuse_absent_operators(options);
+  if (options.use_acl_graph) {
+    fail(ErrorCode::kInvalidArgument,
+         "--use-acl-graph needs graph mode, which this version does not have; leave it out");
+  }
   if (options.raw && !options.system.empty()) {
     fail(ErrorCode::kInvalidArgument,
          "--system needs the chat template, which --raw turns off; leave one of them out");
@@ -237,12 +231,16 @@ void run(AskOptions& options) {
   if (!options.report_file.empty()) require_writable(options.report_file);
   Measured m;
   m.model_folder = model_folder(options.model);
+  m.mode = mode_of(options.model);
   LanguageModel model = LanguageModel::load(m.model_folder, load_options(options.model));
   m.load_peak_bytes = peak_resident_bytes();
 
   GenerationOptions generation = options.generation;
   generation.sampling = sampling_of(options, model);
   m.seed = generation.sampling.seed;
+  if (!options.warmup_seq_lens.empty()) {
+    generation.warmup_seq_lens = parse_lengths(options.warmup_seq_lens);
+  }
 
   const auto before = std::chrono::steady_clock::now();
   std::vector<std::vector<std::int32_t>> ids;
@@ -322,9 +320,10 @@ void add_ask_command(CLI::App& app) {
                                   "the same seed gives the same answer (default: random)")
                       ->check(whole_number(0));
 
-  ask->add_flag("--use-pto", options->use_pto, "tile RMSNorm");
-  ask->add_flag("--use-rope", options->use_rope, "tile RoPE");
-  ask->add_flag("--use-kv-fusion", options->use_kv_fusion, "fused KV prolog");
+  ask->add_option("--warmup-seq-lens", options->warmup_seq_lens,
+                  "tokens per sequence of the steps whose kernels are made ready before the first "
+                  "token (default: 1,2)")
+      ->check(lengths());
   ask->add_flag("--use-acl-graph", options->use_acl_graph, "graph mode");
   ask->add_option("--report-file", options->report_file, "write all measurements as JSON")
       ->check(not_empty("the name of a file"));

@@ -4,7 +4,11 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <vector>
 
+#include <fmt/ranges.h>
+
+#include "app/output.h"
 #include "app/progress_bar.h"
 #include "app/validators.h"
 #include "base/fail.h"
@@ -36,7 +40,44 @@ void check_device(const std::string& device) {
        device);
 }
 
+// The --use flags that were given.
+std::vector<std::string_view> kernels_asked_for(const ModelOptions& options) {
+  std::vector<std::string_view> names;
+  if (options.use_pto) names.emplace_back("pto");
+  if (options.use_rope) names.emplace_back("rope");
+  if (options.use_kv_fusion) names.emplace_back("kv_fusion");
+  return names;
+}
+
+KernelOptions kernel_options(const ModelOptions& options) {
+  const bool some = !kernels_asked_for(options).empty();
+  if (options.baseline && some) {
+    fail(ErrorCode::kInvalidArgument,
+         "--baseline runs native operators only; leave out either it or the --use flags");
+  }
+  if (!options.kv_fusion.empty() && !options.use_kv_fusion) {
+    fail(ErrorCode::kInvalidArgument,
+         "--kv-fusion says which prolog --use-kv-fusion takes; give that flag too");
+  }
+  KernelOptions kernels = baseline_kernels();
+  if (!options.baseline && !some) kernels = KernelOptions{};
+  if (options.use_pto) kernels.rms_norm = "tile";
+  if (options.use_rope) kernels.rope = "tile";
+  if (options.use_kv_fusion) {
+    const bool any = options.kv_fusion.empty() || options.kv_fusion == "auto";
+    kernels.mla_prolog = any ? "fusion" : options.kv_fusion;
+  }
+  kernels.kv_cache = options.kv_cache;
+  return kernels;
+}
+
 }  // namespace
+
+std::string mode_of(const ModelOptions& options) {
+  if (options.baseline) return "baseline";
+  const std::vector<std::string_view> names = kernels_asked_for(options);
+  return names.empty() ? "auto" : fmt::format("{}", fmt::join(names, "+"));
+}
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command
@@ -48,6 +89,19 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--threads", options.threads, "threads (default: the CPUs of this process)")
       ->check(thread_count());
   command.add_option("--device", options.device, "where to run")->capture_default_str();
+  command.add_flag("--baseline", options.baseline, "native operators only");
+  command.add_flag("--use-pto", options.use_pto, "tile RMSNorm, and no other kernel unless asked");
+  command.add_flag("--use-rope", options.use_rope, "tile RoPE, likewise");
+  command.add_flag("--use-kv-fusion", options.use_kv_fusion, "fused KV prolog, likewise");
+  command
+      .add_option("--kv-fusion", options.kv_fusion,
+                  "which prolog --use-kv-fusion takes (default: auto, the fastest)")
+      ->check(CLI::IsMember({"auto", "latent", "fused", "hybrid"}));
+  command
+      .add_option("--kv-cache", options.kv_cache,
+                  "what is kept of each token (auto: what the prolog writes, else latent)")
+      ->check(CLI::IsMember({"auto", "latent", "expanded"}))
+      ->capture_default_str();
 }
 
 std::string model_folder(const ModelOptions& options) {
@@ -61,6 +115,8 @@ LoadOptions load_options(const ModelOptions& options) {
   LoadOptions load;
   load.dtype = dtype_from_string(options.dtype);
   load.threads = options.threads;
+  load.kernels = kernel_options(options);
+  load.warn = write_warning_line;
   if (ProgressBar::wanted()) {
     load.progress = [bar = std::make_shared<ProgressBar>("loading weights")](
                         std::size_t done, std::size_t total) { bar->show(done, total); };

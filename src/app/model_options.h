@@ -14,6 +14,14 @@ struct ModelOptions {
   std::string dtype;       // empty: that of the files
   int threads = 0;         // 0: the CPUs this process may use
   std::string device = "cpu";
+  // Which kernels run: those of the --use flags, none of them with --baseline, the fastest with
+  // neither.
+  bool baseline = false;
+  bool use_pto = false;
+  bool use_rope = false;
+  bool use_kv_fusion = false;
+  std::string kv_fusion;  // empty: auto
+  std::string kv_cache = "auto";
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);
@@ -21,8 +29,12 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 // The folder that the options, the environment (MODEL_PATH) or, last, the program itself names.
 std::string model_folder(const ModelOptions& options);
 
+// "baseline", "auto", or what was asked for, joined by "+": "pto+rope+kv_fusion".
+std::string mode_of(const ModelOptions& options);
+
 // Checked load options, with a progress bar where standard error is a terminal. Throws
-// Error(kInvalidArgument) for a device that this build does not have.
+// Error(kInvalidArgument) for a device that this build does not have and for flags that contradict
+// one another.
 LoadOptions load_options(const ModelOptions& options);
 
 }  // namespace tessera::app

@@ -52,4 +52,8 @@ void write_error_line(std::string_view sentence) noexcept {
   }
 }
 
+void write_warning_line(std::string_view sentence) {
+  write_err("tessera: warning: " + on_one_line(sentence) + "\n");
+}
+
 }  // namespace tessera::app

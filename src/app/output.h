@@ -27,4 +27,7 @@ void write_err(std::string_view text) noexcept;
 // "tessera: SENTENCE" on one line of standard error, whatever the sentence holds.
 void write_error_line(std::string_view sentence) noexcept;
 
+// The same for what does not end the run: "tessera: warning: SENTENCE".
+void write_warning_line(std::string_view sentence);
+
 }  // namespace tessera::app

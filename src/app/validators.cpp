@@ -61,6 +61,19 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return parts;
 }
 
+// Several, with commas between them; what: "token ids such as 1,2,3".
+CLI::Validator whole_numbers(std::int64_t least, std::int64_t most, const std::string& what,
+                             const std::string& type_name) {
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        for (const std::string& number : split_at_commas(text)) {
+          if (!is_whole(number, least, most)) return "must be " + what + ", not " + shown(text);
+        }
+        return {};
+      },
+      type_name);
+}
+
 }  // namespace
 
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
@@ -97,16 +110,17 @@ CLI::Validator not_empty(const std::string& what) {
 }
 
 CLI::Validator token_ids() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        for (const std::string& id : split_at_commas(text)) {
-          if (!is_whole(id, 0, kMaxTokenId)) {
-            return "must be token ids such as 1,2,3, not " + shown(text);
-          }
-        }
-        return {};
-      },
-      "IDS");
+  return whole_numbers(0, kMaxTokenId, "token ids such as 1,2,3", "IDS");
+}
+
+CLI::Validator lengths() {
+  return whole_numbers(1, kMaxWhole, "numbers of tokens from 1 up such as 1,2,8", "N,N");
+}
+
+std::vector<std::int64_t> parse_lengths(const std::string& text) {
+  std::vector<std::int64_t> lengths;
+  for (const std::string& length : split_at_commas(text)) lengths.push_back(std::stoll(length));
+  return lengths;
 }
 
 std::vector<std::int32_t> parse_token_ids(const std::string& text) {

@@ -28,4 +28,8 @@ CLI::Validator not_empty(const std::string& what);
 CLI::Validator token_ids();
 std::vector<std::int32_t> parse_token_ids(const std::string& text);
 
+// Numbers of tokens as 1,2,8; parse_lengths() is for text that passed.
+CLI::Validator lengths();
+std::vector<std::int64_t> parse_lengths(const std::string& text);
+
 }  // namespace tessera::app

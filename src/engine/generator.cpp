@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/fail.h"
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
@@ -64,6 +66,13 @@ void check(const GeneratorParts& parts, const GenerationOptions& o) {
          "context must be from 1 to {} (the positions of this model), not {}",
          parts.config.max_positions, o.context);
   }
+  for (const std::int64_t length : o.warmup_seq_lens.value_or(std::vector<std::int64_t>())) {
+    if (length < 1 || length > parts.config.max_positions) {
+      fail(ErrorCode::kInvalidArgument,
+           "warmup_seq_lens must be from 1 to {} (the positions of this model), not {}",
+           parts.config.max_positions, length);
+    }
+  }
   for (std::size_t i = 0; i < o.stop.size(); ++i) {
     if (!text::is_valid_utf8(o.stop[i])) {
       fail(ErrorCode::kInvalidArgument,
@@ -117,7 +126,7 @@ class Run {
       : parts_(parts),
         options_(options),
         cache_(make_cache(parts, prompts, options)),
-        forward_(parts.config, parts.weights, parts.executor) {
+        forward_(parts.config, parts.weights, parts.executor, parts.kernels) {
     sequences_.reserve(prompts.size());
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       Sequence& s = sequences_.emplace_back(parts, i, prompts[i], options,
@@ -128,6 +137,8 @@ class Run {
 
   GenerationResult finish() && {
     GenerationResult result;
+    warm_up(result);
+    clock_ = Stopwatch();
     prefill(result);
     decode(result);
     for (Sequence& s : sequences_) result.completions.push_back(std::move(s.completion));
@@ -147,7 +158,57 @@ class Run {
       });
       tokens += (context + KvCache::kPageTokens - 1) / KvCache::kPageTokens * KvCache::kPageTokens;
     }
-    return KvCache(parts.config, parts.cache_dtype, tokens);
+    return KvCache(parts.config, parts.cache_dtype, tokens, parts.kernels.kv_cache());
+  }
+
+  // Runs steps of the lengths to come, so that their kernels are compiled or loaded before the
+  // first token.
+  void warm_up(GenerationResult& result) {
+    static constexpr std::int64_t kDecodeLengths[] = {1, 2};
+    std::span<const std::int64_t> lengths = kDecodeLengths;
+    if (options_.warmup_seq_lens) {
+      lengths = *options_.warmup_seq_lens;
+    } else if (parts_.kernels.all_native()) {
+      return;
+    }
+    const Stopwatch watch;
+    for (const std::int64_t length : lengths) {
+      if (!parts_.kernels.mark_warm(std::ssize(sequences_), length)) continue;
+      try {
+        warm_up_step(length);
+      } catch (const Error& error) {
+        parts_.kernels.warn(
+            fmt::format("the warm-up with {} tokens a sequence failed ({}); its kernels are "
+                        "compiled when they are needed",
+                        length, error.what()));
+      }
+    }
+    result.warmup_s = watch.seconds();
+  }
+
+  // As many sequences as there are prompts, which go when the step is over.
+  void warm_up_step(std::int64_t length) {
+    struct Scratch {
+      explicit Scratch(KvCache& cache) : cache(cache) {}
+      Scratch(const Scratch&) = delete;
+      Scratch& operator=(const Scratch&) = delete;
+      ~Scratch() {  // the last first, so that pages are handed out as if nothing had been
+        while (!ids.empty()) {
+          cache.remove_sequence(ids.back());
+          ids.pop_back();
+        }
+      }
+      KvCache& cache;
+      std::vector<SequenceId> ids;
+    };
+    Scratch scratch(cache_);
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(length), 0);
+    std::vector<Segment> segments;
+    for (std::size_t i = 0; i < sequences_.size(); ++i) {
+      scratch.ids.push_back(cache_.add_sequence());
+      segments.push_back({scratch.ids.back(), tokens, 1});
+    }
+    forward_.run(segments, cache_);
   }
 
   // Steps of up to prefill_chunk prompt tokens, filled from the prompts in order.

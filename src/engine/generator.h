@@ -18,14 +18,15 @@ struct GeneratorParts {
   const ModelWeights& weights;
   const text::Tokenizer* tokenizer;  // null: no text, no stop strings, on_text is not called
   ops::Executor& executor;
+  ModelKernels& kernels;
   DType cache_dtype;
   std::vector<std::int32_t> end_tokens;
 };
 
-// Reads all prompts in chunks, then decodes one token per live sequence and step. Throws Error:
-// kInvalidArgument for an option out of range, an empty prompt or one with an unknown token;
-// kContextOverflow for a prompt longer than the context; kOutOfMemory before a cache that does not
-// fit is allocated; kNotFinite.
+// Warms the kernels up (a step that fails there is a warning), reads all prompts in chunks, then
+// decodes one token per live sequence and step. Throws Error: kInvalidArgument for an option out of
+// range, an empty prompt or one with an unknown token; kContextOverflow for a prompt longer than
+// the context; kOutOfMemory before a cache that does not fit is allocated; kNotFinite.
 GenerationResult generate(const GeneratorParts& parts,
                           std::span<const std::vector<std::int32_t>> prompts,
                           const GenerationOptions& options);

@@ -14,6 +14,7 @@
 #include "model/config.h"
 #include "model/forward.h"
 #include "model/generation_config.h"
+#include "model/kernels.h"
 #include "model/weights.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -34,11 +35,6 @@ DType stored_dtype(const std::filesystem::path& folder) {
   const CheckpointTensor* embedding = checkpoint.find("model.embed_tokens.weight");
   if (embedding == nullptr) return DType::kBF16;  // load_weights() says what is missing
   return compute_dtype(embedding->dtype()).value_or(DType::kBF16);
-}
-
-// fp16 has no cache of its own: bf16 would lose three bits of it.
-DType cache_dtype(DType weights) {
-  return weights == DType::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
 std::vector<std::int32_t> end_tokens(const ModelConfig& config, const GenerationConfig& generation,
@@ -95,6 +91,7 @@ struct LanguageModel::Impl {
         generation_config(GenerationConfig::load(folder)),
         dtype(options.dtype ? *options.dtype : stored_dtype(folder)) {
     check_special_tokens(folder, generation_config, config);
+    const KernelChoice choice = choose_kernels(options.kernels, config, dtype, options.warn);
     if (with_tokenizer) {
       const auto start = Clock::now();
       tokenizer = text::Tokenizer::load(folder);
@@ -104,6 +101,7 @@ struct LanguageModel::Impl {
     }
     const auto start = Clock::now();
     weights = load_weights(folder, config, dtype, executor, options.progress);
+    kernels.emplace(choice, config, weights, executor, options.warn);
     model_load_s = seconds_since(start);
   }
 
@@ -124,6 +122,7 @@ struct LanguageModel::Impl {
   double tokenizer_load_s = 0;
   double model_load_s = 0;
   ModelWeights weights;
+  std::optional<ModelKernels> kernels;  // always there, once loaded
 };
 
 LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -151,6 +150,9 @@ std::int64_t LanguageModel::vocab_size() const {
 }
 std::int64_t LanguageModel::max_context() const {
   return impl_->config.max_positions;
+}
+KernelNames LanguageModel::kernels() const {
+  return impl_->kernels->names();
 }
 double LanguageModel::tokenizer_load_s() const {
   return impl_->tokenizer_load_s;
@@ -207,10 +209,10 @@ std::string LanguageModel::decode(std::span<const std::int32_t> ids, bool skip_s
 GenerationResult LanguageModel::generate_ids(std::span<const std::vector<std::int32_t>> prompts,
                                              const GenerationOptions& options) {
   const text::Tokenizer* tokenizer = impl_->tokenizer ? &*impl_->tokenizer : nullptr;
-  return generate(
-      {impl_->config, impl_->weights, tokenizer, impl_->executor, cache_dtype(impl_->dtype),
-       end_tokens(impl_->config, impl_->generation_config, tokenizer)},
-      prompts, options);
+  return generate({impl_->config, impl_->weights, tokenizer, impl_->executor, *impl_->kernels,
+                   KvCache::dtype_for(impl_->dtype),
+                   end_tokens(impl_->config, impl_->generation_config, tokenizer)},
+                  prompts, options);
 }
 
 Completion LanguageModel::chat(std::span<const Message> messages) {
@@ -235,8 +237,9 @@ Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden
          "logits of {} tokens take {:.1f} GB, but {:.1f} GB are free; give fewer tokens",
          ids.size(), wanted / 1e9, static_cast<double>(available_memory_bytes()) / 1e9);
   }
-  KvCache cache(impl_->config, cache_dtype(impl_->dtype), std::ssize(ids));
-  ForwardPass forward(impl_->config, impl_->weights, impl_->executor);
+  KvCache cache(impl_->config, KvCache::dtype_for(impl_->dtype), std::ssize(ids),
+                impl_->kernels->kv_cache());
+  ForwardPass forward(impl_->config, impl_->weights, impl_->executor, *impl_->kernels);
   const Segment segment{cache.add_sequence(), ids, std::ssize(ids)};
 
   const auto copy_of = [](const ops::ConstRows& rows) {

@@ -1,22 +1,19 @@
 #include "model/forward.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "base/convert.h"
 #include "base/fail.h"
 #include "ops/matmul/matmul.h"
+#include "ops/mha_attention/mha_attention.h"
 #include "ops/mla_attention/mla_attention.h"
 #include "ops/moe/moe.h"
-#include "ops/rms_norm/rms_norm.h"
 #include "ops/router/router.h"
 
 namespace tessera {
 
 namespace {
-
-// The norms inside attention have this epsilon whatever the config says, in DeepSeek's own code
-// too.
-constexpr float kLatentNormEps = 1e-6f;
 
 ops::RouterParameters router_parameters(const ModelConfig& c) {
   return {.top_k = c.n_experts_per_token,
@@ -85,26 +82,32 @@ struct ForwardPass::Activations {
   ops::Rows q_a;       // [T, q_lora_rank]
   ops::Rows q;         // [T, heads * (nope + rope)]
   ops::Rows latent;    // [T, kv_lora_rank + rope]
-  ops::Rows absorbed;  // [T, heads * (kv_lora_rank + rope)]: the query in the space of the cache
+  ops::Rows absorbed;  // [T, heads * (kv_lora_rank + rope)]: the query in the space of the latent
   ops::Rows attended;  // [T, heads * kv_lora_rank]
+  ops::Rows expanded;  // [T, heads * (nope + v)]: per head its key, then its value
   ops::Rows values;    // [T, heads * v]
   ops::Rows scores;    // [T, experts]
   ops::Rows selected;  // [logit rows, hidden]
   ops::Rows logits;    // [logit rows, vocab]
   std::vector<ops::VisibleTokens> visible;  // [T]: what each token attends to
+  std::vector<std::int64_t> slots;          // [T]: where each token stands in the cache
 };
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
-                         ops::Executor& executor)
+                         ops::Executor& executor, ModelKernels& kernels)
     : config_(config),
       weights_(weights),
       executor_(executor),
+      kernels_(kernels),
       frequencies_(config.rope),
       attention_scale_(static_cast<float>(ops::attention_scale(config.rope, config.qk_dim()))),
       router_(router_parameters(config)) {}
 
 ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_t n_logits) {
   const ModelConfig& c = config_;
+  const bool expand = kernels_.kv_cache() == KvCacheForm::kExpanded;
+  const std::int64_t absorbed_heads = expand ? 0 : c.n_heads;
+  const std::int64_t expanded_heads = expand ? c.n_heads : 0;
   Activations a;
   struct Array {
     ops::Rows* rows;
@@ -119,8 +122,9 @@ ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_
       {&a.q_a, n_tokens, c.q_lora_rank.value_or(0)},
       {&a.q, n_tokens, c.n_heads * (c.qk_dim())},
       {&a.latent, n_tokens, c.kv_lora_rank + c.qk_rope_dim},
-      {&a.absorbed, n_tokens, c.n_heads * (c.kv_lora_rank + c.qk_rope_dim)},
-      {&a.attended, n_tokens, c.n_heads * c.kv_lora_rank},
+      {&a.absorbed, n_tokens, absorbed_heads * (c.kv_lora_rank + c.qk_rope_dim)},
+      {&a.attended, n_tokens, absorbed_heads * c.kv_lora_rank},
+      {&a.expanded, n_tokens, expanded_heads * (c.qk_nope_dim + c.v_dim)},
       {&a.values, n_tokens, c.n_heads * c.v_dim},
       {&a.scores, n_tokens, c.n_routed_experts},
       {&a.selected, n_logits, c.hidden_size},
@@ -145,6 +149,7 @@ ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_
 
 ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cache,
                                 const LayerObserver& observe) {
+  assert(cache.form() == kernels_.kv_cache());
   check(segments, config_, cache);
   std::int64_t n_logits = 0;
   for (const Segment& s : segments) n_logits += s.n_logits;
@@ -158,16 +163,17 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
     for (std::int64_t i = 0; i < std::ssize(s.tokens); ++i, ++row) {
       frequencies_.cos_sin(first + i, a.cos.row(row), a.sin.row(row));
       a.visible.push_back(cache.visible(s.sequence, first + i + 1));
+      a.slots.push_back(cache.slot(s.sequence, first + i));
     }
   }
 
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   for (std::int64_t i = 0; i < config_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
-    rms_norm(a.x, layer.input_norm.floats(), eps, a.normed, executor_);
+    kernels_.rms_norm(a.x, layer.input_norm.floats(), eps, a.normed);
     attention(layer.attention, i, segments, cache, a);
     add(a.branch, a.x);
-    rms_norm(a.x, layer.post_attention_norm.floats(), eps, a.normed, executor_);
+    kernels_.rms_norm(a.x, layer.post_attention_norm.floats(), eps, a.normed);
     feed_forward(layer, a);
     add(a.branch, a.x);
     if (observe) observe(i, a.x);
@@ -181,7 +187,7 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
       std::ranges::copy(a.x.row(row - i), a.selected.row(selected).begin());
     }
   }
-  rms_norm(a.selected, weights_.final_norm.floats(), eps, a.selected, executor_);
+  kernels_.rms_norm(a.selected, weights_.final_norm.floats(), eps, a.selected);
   matmul(a.selected, weights_.output_head().view(), a.logits, executor_);
   return a.logits;
 }
@@ -197,17 +203,27 @@ void ForwardPass::embed(std::span<const Segment> segments, const ops::Rows& x) c
   }
 }
 
-// branch = attention(normed). See ops/mla_attention for the absorbed form.
+// branch = attention(normed), in the form of the cache.
 void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
                             std::span<const Segment> segments, KvCache& cache, Activations& a) {
-  const ModelConfig& c = config_;
   query(w, a);
-  store_latent(w, layer, segments, cache, a);
+  keep(w, layer, segments, cache, a);
+  if (cache.form() == KvCacheForm::kLatent) {
+    attend_absorbed(w, layer, cache, a);
+  } else {
+    attend_expanded(layer, cache, a);
+  }
+  matmul(a.values, w.o.view(), a.branch, executor_);
+  add_bias(w.o_bias, a.branch);
+}
 
+// values = what every head reads, in absorbed form: see ops/mla_attention.
+void ForwardPass::attend_absorbed(const AttentionWeights& w, std::int64_t layer,
+                                  const KvCache& cache, Activations& a) {
+  const ModelConfig& c = config_;
   const std::int64_t n = a.x.rows;
-  const std::int64_t qk_dim = c.qk_dim();
   const std::int64_t row_dim = c.kv_lora_rank + c.qk_rope_dim;
-  const ops::Heads q{a.q.data, n, c.n_heads, a.q.stride, qk_dim};
+  const ops::Heads q{a.q.data, n, c.n_heads, a.q.stride, c.qk_dim()};
   const ops::Heads absorbed{a.absorbed.data, n, c.n_heads, a.absorbed.stride, row_dim};
   const ops::Heads attended{a.attended.data, n, c.n_heads, a.attended.stride, c.kv_lora_rank};
   const ops::Heads values{a.values.data, n, c.n_heads, a.values.stride, c.v_dim};
@@ -227,12 +243,16 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
     }
   }
   matmul(into_latent, executor_);
-
   mla_attention(absorbed, cache.layer(layer), a.visible, attention_scale_, attended, executor_);
-
   matmul(out_of_latent, executor_);
-  matmul(a.values, w.o.view(), a.branch, executor_);
-  add_bias(w.o_bias, a.branch);
+}
+
+// The same over keys and values that the cache holds.
+void ForwardPass::attend_expanded(std::int64_t layer, const KvCache& cache, Activations& a) {
+  const ModelConfig& c = config_;
+  const ops::Heads q{a.q.data, a.q.rows, c.n_heads, a.q.stride, c.qk_dim()};
+  const ops::Heads values{a.values.data, a.values.rows, c.n_heads, a.values.stride, c.v_dim};
+  mha_attention(q, cache.expanded_layer(layer), a.visible, attention_scale_, values, executor_);
 }
 
 // q = the query of every head, its last qk_rope_dim values rotated.
@@ -243,29 +263,45 @@ void ForwardPass::query(const AttentionWeights& w, Activations& a) {
   } else {
     matmul(a.normed, w.q_a.view(), a.q_a, executor_);
     add_bias(w.q_a_bias, a.q_a);
-    rms_norm(a.q_a, w.q_a_norm.floats(), kLatentNormEps, a.q_a, executor_);
+    kernels_.rms_norm(a.q_a, w.q_a_norm.floats(), kLatentNormEps, a.q_a);
     matmul(a.q_a, w.q_b.view(), a.q, executor_);
   }
   const ops::Heads rotated{a.q.data + c.qk_nope_dim, a.q.rows, c.n_heads, a.q.stride, c.qk_dim()};
-  rope(rotated, a.cos, a.sin, ops::RopeLayout::kInterleaved);
+  kernels_.rope(rotated, a.cos, a.sin);
 }
 
-// The new tokens' rows of the cache: the normalised latent and the rotated key that all heads
-// share.
-void ForwardPass::store_latent(const AttentionWeights& w, std::int64_t layer,
-                               std::span<const Segment> segments, KvCache& cache, Activations& a) {
+// The KV prolog: into the cache goes what it keeps of the new tokens. See ops/mla_prolog; this is
+// the native sequence, with the chosen norm and rotation.
+void ForwardPass::keep(const AttentionWeights& w, std::int64_t layer,
+                       std::span<const Segment> segments, KvCache& cache, Activations& a) {
   const ModelConfig& c = config_;
+  ops::MlaPrologCall call;
+  call.hidden = a.normed;
+  call.cos = a.cos;
+  call.sin = a.sin;
+  call.slots = a.slots;
+  cache.direct_to(layer, call);
+  if (kernels_.mla_prolog(layer, call)) return;
+
   matmul(a.normed, w.kv_a.view(), a.latent, executor_);
   add_bias(w.kv_a_bias, a.latent);
   const ops::Rows latent = a.latent.columns_from(0, c.kv_lora_rank);
-  rms_norm(latent, w.kv_a_norm.floats(), kLatentNormEps, latent, executor_);
-  const ops::Heads key{a.latent.data + c.kv_lora_rank, a.latent.rows, 1, a.latent.stride, 0};
-  rope(key, a.cos, a.sin, ops::RopeLayout::kInterleaved);
+  const ops::Rows k_pe = a.latent.columns_from(c.kv_lora_rank, c.qk_rope_dim);
+  kernels_.rms_norm(latent, w.kv_a_norm.floats(), kLatentNormEps, latent);
+  kernels_.rope({k_pe.data, k_pe.rows, 1, k_pe.stride, 0}, a.cos, a.sin);
+  const bool expand = cache.form() == KvCacheForm::kExpanded;
+  if (expand) matmul(latent, w.kv_b.view(), a.expanded, executor_);
 
   std::int64_t row = 0;
   for (const Segment& s : segments) {
     const std::int64_t n = std::ssize(s.tokens);
-    cache.write(layer, s.sequence, cache.length(s.sequence) - n, a.latent.rows_from(row, n));
+    const std::int64_t first = cache.length(s.sequence) - n;
+    if (expand) {
+      cache.write_expanded(layer, s.sequence, first, a.expanded.rows_from(row, n),
+                           k_pe.rows_from(row, n));
+    } else {
+      cache.write(layer, s.sequence, first, a.latent.rows_from(row, n));
+    }
     row += n;
   }
 }

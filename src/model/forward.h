@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "model/config.h"
+#include "model/kernels.h"
 #include "model/kv_cache.h"
 #include "model/weights.h"
 #include "ops/executor.h"
@@ -30,14 +31,15 @@ using LayerObserver = std::function<void(std::int64_t layer, const ops::ConstRow
 
 class ForwardPass {
  public:
-  // All three must outlive the pass.
-  ForwardPass(const ModelConfig& config, const ModelWeights& weights, ops::Executor& executor);
+  // All four must outlive the pass.
+  ForwardPass(const ModelConfig& config, const ModelWeights& weights, ops::Executor& executor,
+              ModelKernels& kernels);
 
   // One step: T tokens of several sequences, flattened; a sequence appears in at most one segment.
-  // Appends them to the cache and returns logits [sum of n_logits, vocab] in the order of the
-  // segments, valid until the next run. Throws Error(kInvalidArgument) for a token outside the
-  // vocabulary and Error(kContextOverflow) when the cache or the model's positions run out; the
-  // cache is then as before.
+  // The cache has the form that the kernels were chosen for. Appends them to the cache and returns
+  // logits [sum of n_logits, vocab] in the order of the segments, valid until the next run. Throws
+  // Error(kInvalidArgument) for a token outside the vocabulary and Error(kContextOverflow) when the
+  // cache or the model's positions run out; the cache is then as before.
   ops::ConstRows run(std::span<const Segment> segments, KvCache& cache,
                      const LayerObserver& observe = nullptr);
 
@@ -49,13 +51,17 @@ class ForwardPass {
   void attention(const AttentionWeights& w, std::int64_t layer, std::span<const Segment> segments,
                  KvCache& cache, Activations& a);
   void query(const AttentionWeights& w, Activations& a);
-  void store_latent(const AttentionWeights& w, std::int64_t layer,
-                    std::span<const Segment> segments, KvCache& cache, Activations& a);
+  void keep(const AttentionWeights& w, std::int64_t layer, std::span<const Segment> segments,
+            KvCache& cache, Activations& a);
+  void attend_absorbed(const AttentionWeights& w, std::int64_t layer, const KvCache& cache,
+                       Activations& a);
+  void attend_expanded(std::int64_t layer, const KvCache& cache, Activations& a);
   void feed_forward(const LayerWeights& w, Activations& a);
 
   const ModelConfig& config_;
   const ModelWeights& weights_;
   ops::Executor& executor_;
+  ModelKernels& kernels_;
   ops::RopeFrequencies frequencies_;
   float attention_scale_;
   ops::RouterParameters router_;

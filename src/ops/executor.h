@@ -31,12 +31,13 @@ class Worker {
   // Operators that call others keep their arrays apart from those of what they call: matmul() uses
   // the slots before this one.
   static constexpr int kPrologSlot = 3;
-  static constexpr int kLinearSlot = 4;
+  static constexpr int kStageSlot = 4;  // between the stages of a prolog
+  static constexpr int kLinearSlot = 5;
 
   MatmulCache& matmul_cache() { return *matmul_cache_; }
 
  private:
-  static constexpr int kSlots = 5;
+  static constexpr int kSlots = 6;
   std::byte* scratch_bytes(int slot, std::size_t bytes);
 
   Buffer scratch_[kSlots];

@@ -11,8 +11,9 @@ namespace {
 
 constexpr const RmsNormImplementation* kRmsNorm[] = {&kRmsNormNative, &kRmsNormReference};
 constexpr const RopeImplementation* kRope[] = {&kRopeNative, &kRopeReference};
-constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologFused, &kMlaPrologBaseline,
-                                                         &kMlaPrologReference};
+constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologAuto,     &kMlaPrologLatent,
+                                                         &kMlaPrologFused,    &kMlaPrologHybrid,
+                                                         &kMlaPrologBaseline, &kMlaPrologReference};
 
 template <typename List>
 std::vector<std::string_view> names(const List& list) {

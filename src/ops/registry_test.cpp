@@ -45,7 +45,8 @@ TEST(Registry, FindsByName) {
 
 TEST(Registry, AnUnknownNameListsThoseThereAre) {
   EXPECT_EQ(sentence_of([] { mla_prolog_implementation("fast"); }),
-            "mla_prolog has no implementation \"fast\"; choose one of fused, baseline, reference");
+            "mla_prolog has no implementation \"fast\"; choose one of auto, latent, fused, hybrid, "
+            "baseline, reference");
   EXPECT_EQ(sentence_of([] { rms_norm_implementation(""); }),
             "rms_norm has no implementation \"\"; choose one of native, reference");
   EXPECT_EQ(sentence_of([] { rope_implementation("Native"); }),

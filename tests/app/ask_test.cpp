@@ -51,6 +51,8 @@ TEST(Ask, ReportsEveryKey) {
   const nlohmann::json report = report_of({"--greedy", "--threads", "1", "--dtype", "fp32"});
   for (const char* key : {"model",
                           "mode",
+                          "kernels",
+                          "warmup_s",
                           "tokenizer_load_s",
                           "model_load_s",
                           "model_load_peak_mem_mb",
@@ -72,7 +74,7 @@ TEST(Ask, ReportsEveryKey) {
     EXPECT_TRUE(report.contains(key)) << key;
   }
   const nlohmann::json expected = expected_answers()[0];
-  EXPECT_EQ(report["mode"], "baseline");
+  EXPECT_EQ(report["mode"], "auto");
   EXPECT_EQ(report["dtype"], "fp32");
   EXPECT_EQ(report["threads"], 1);
   EXPECT_EQ(report["finish_reason"], "stop");
@@ -83,6 +85,61 @@ TEST(Ask, ReportsEveryKey) {
   EXPECT_GT(report["generate_s"], 0);
   EXPECT_GT(report["decode_tokens_per_second"], 0);
   EXPECT_GT(report["model_load_peak_mem_mb"], 1);
+}
+
+// What a run with these flags reports: its mode and its kernels.
+void expect_kernels(const std::vector<std::string>& flags, const std::string& mode,
+                    const nlohmann::json& kernels) {
+  std::vector<std::string> arguments = {"--greedy", "--dtype", "fp32"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const nlohmann::json report = report_of(arguments);
+  EXPECT_EQ(report["mode"], mode);
+  EXPECT_EQ(report["kernels"], kernels) << mode;
+  EXPECT_EQ(report["token_ids"], expected_answers()[0]["token_ids"]) << mode;
+}
+
+nlohmann::json kernels(const std::string& rms_norm, const std::string& rope,
+                       const std::string& mla_prolog, const std::string& kv_cache) {
+  return {
+      {"rms_norm", rms_norm}, {"rope", rope}, {"mla_prolog", mla_prolog}, {"kv_cache", kv_cache}};
+}
+
+TEST(Ask, RunsTheKernelsThatAreAskedFor) {
+  expect_kernels({"--baseline"}, "baseline", kernels("native", "native", "native", "latent"));
+  expect_kernels({"--baseline", "--kv_cache", "expanded"}, "baseline",
+                 kernels("native", "native", "native", "expanded"));
+  expect_kernels({"--use_kv_fusion"}, "kv_fusion", kernels("native", "native", "latent", "latent"));
+  expect_kernels({"--use_kv_fusion", "--kv_cache=expanded"}, "kv_fusion",
+                 kernels("native", "native", "fused", "expanded"));
+  expect_kernels({"--use_kv_fusion", "--kv_fusion", "hybrid"}, "kv_fusion",
+                 kernels("native", "native", "hybrid", "expanded"));
+}
+
+TEST(Ask, SaysWhichKernelsRan) {
+  const CommandResult result = run_tessera({"ask", "--greedy", "--use_kv_fusion"});
+  EXPECT_THAT(result.err, HasSubstr("mode            kv_fusion, bf16"));
+  EXPECT_THAT(result.err, HasSubstr("kernels         rms_norm native, rope native, mla_prolog "
+                                    "latent, kv_cache latent"));
+  EXPECT_THAT(result.err, HasSubstr("warm-up "));
+}
+
+TEST(Ask, AWarmUpThatFailsIsAWarning) {
+  const CommandResult result =
+      run_tessera({"ask", "--greedy", "--baseline", "--warmup_seq_lens=1,500"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, expected_answers()[0].at("text").get<std::string>() + "\n");
+  EXPECT_THAT(result.err,
+              StartsWith("tessera: warning: the warm-up with 500 tokens a sequence failed (the KV "
+                         "cache is full"));
+}
+
+TEST(Ask, WithoutACompilerTheNativeOperatorsRun) {
+  const CommandResult result = run_tessera(
+      {"ask", "--greedy", "--use_kv_fusion"},
+      {"TESSERA_COMPILER=/no/such/plugin", "TESSERA_CACHE_DIR=" + ::testing::TempDir() + "/none"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, expected_answers()[0].at("text").get<std::string>() + "\n");
+  EXPECT_THAT(result.err, StartsWith("tessera: warning: mla_prolog latent failed ("));
 }
 
 TEST(Ask, SeveralPromptsAreOneBatch) {
@@ -161,9 +218,21 @@ TEST(Ask, UsageErrorsExitWith2) {
   expect_failure({"ask", "--repetition_penalty", "0"}, 2,
                  "repetition_penalty must be a number above 0, not 0");
   expect_failure(
-      {"ask", "--use_kv_fusion"}, 2,
-      "--use-kv-fusion needs the fused KV prolog, which this version does not have; leave it "
-      "out to run the native operators");
+      {"ask", "--use_acl_graph"}, 2,
+      "--use-acl-graph needs graph mode, which this version does not have; leave it out");
+  expect_failure({"ask", "--baseline", "--use_rope"}, 2,
+                 "--baseline runs native operators only; leave out either it or the --use flags");
+  expect_failure({"ask", "--kv_fusion", "hybrid"}, 2,
+                 "--kv-fusion says which prolog --use-kv-fusion takes; give that flag too");
+  expect_failure(
+      {"ask", "--use_kv_fusion", "--kv_fusion", "fused", "--kv_cache", "latent"}, 2,
+      "the fused prolog writes the expanded form of the KV cache and no other; leave out "
+      "--kv-cache or choose another with --kv-fusion");
+  expect_failure({"ask", "--warmup_seq_lens", "1,0"}, 2,
+                 "--warmup-seq-lens: must be numbers of tokens from 1 up such as 1,2,8, not 1,0 "
+                 "(see --help)");
+  expect_failure({"ask", "--warmup_seq_lens", "4096"}, 2,
+                 "warmup_seq_lens must be from 1 to 2048 (the positions of this model), not 4096");
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"ask", "--threads", "0"},
         {"ask", "--threads", "x"},

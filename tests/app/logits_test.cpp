@@ -50,6 +50,39 @@ TEST_P(LogitsCommand, WritesTheReferenceValues) {
 INSTANTIATE_TEST_SUITE_P(All, LogitsCommand, ::testing::ValuesIn(testing::reference_models()),
                          [](const auto& parameter) { return parameter.param; });
 
+TEST(Logits, TakeTheKernelFlags) {
+  const testing::ReferenceValues expected("lite");
+  const std::string path = ::testing::TempDir() + "/logits-kernels.safetensors";
+  std::vector<std::vector<float>> all;
+  for (const std::vector<std::string>& flags :
+       std::vector<std::vector<std::string>>{{"--baseline"},
+                                             {"--baseline", "--kv_cache", "expanded"},
+                                             {"--use_kv_fusion"},
+                                             {"--use_kv_fusion", "--kv_fusion", "fused"},
+                                             {"--use_kv_fusion", "--kv_fusion", "hybrid"}}) {
+    std::vector<std::string> arguments = {"logits",
+                                          "--model-path",
+                                          testing::reference_folder("lite").string(),
+                                          "--dtype",
+                                          "fp32",
+                                          "--ids",
+                                          comma_list(expected.ids("ids")),
+                                          "--output",
+                                          path};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const auto result = run_tessera(arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    all.push_back(floats(SafetensorsFile::open(path), "logits"));
+    EXPECT_TRUE(testing::close(all.back(), expected.floats("fp32.logits"), 1e-4));
+    std::filesystem::remove(path);
+  }
+  // They did take another path: not one bit pattern for all.
+  EXPECT_NE(all[0], all[1]);
+  EXPECT_NE(all[0], all[2]);
+  EXPECT_NE(all[1], all[3]);
+}
+
 TEST(Logits, SayWhatIsMissing) {
   const auto nothing = run_tessera({"logits", "--output", "/tmp/x"});
   EXPECT_EQ(nothing.exit_code, 2);

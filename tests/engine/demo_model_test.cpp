@@ -9,6 +9,7 @@
 #include <tessera/language_model.h>
 
 #include "io/json_file.h"
+#include "tests/model/kernel_combinations.h"
 
 namespace tessera {
 namespace {
@@ -33,10 +34,12 @@ const std::vector<Expected>& expected() {
   return all;
 }
 
-LanguageModel load(DType dtype, int threads = 2) {
+LanguageModel load(DType dtype, int threads = 2, const KernelOptions& kernels = {}) {
   LoadOptions options;
   options.dtype = dtype;
   options.threads = threads;
+  options.kernels = kernels;
+  options.warn = [](std::string_view sentence) { ADD_FAILURE() << "warning: " << sentence; };
   return LanguageModel::load(TESSERA_DEMO_MODEL, options);
 }
 
@@ -85,6 +88,44 @@ TEST(DemoModel, GreedyTokensDoNotDependOnChunksBatchAndThreads) {
             << threads << " threads, chunks of " << chunk << ", prompt " << i;
         const auto alone = model.generate_ids({&prompts[i], 1}, options);
         EXPECT_EQ(alone.completions[0].token_ids, expected()[i].token_ids);
+      }
+    }
+  }
+}
+
+TEST(DemoModel, GreedyTokensDoNotDependOnTheKernels) {
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (std::size_t i = 0; i < 4; ++i) prompts.push_back(expected()[i].prompt_ids);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const KernelOptions& kernels : testing::kernel_combinations()) {
+      SCOPED_TRACE(testing::describe(kernels) + ", " + std::string(to_string(dtype)));
+      LanguageModel model = load(dtype, 2, kernels);
+      const auto together = model.generate_ids(prompts, greedy());
+      for (std::size_t i = 0; i < prompts.size(); ++i) {
+        EXPECT_EQ(together.completions[i].token_ids, expected()[i].token_ids) << "prompt " << i;
+      }
+      const auto alone = model.generate_ids({prompts.data(), 1}, greedy());
+      EXPECT_EQ(alone.completions[0].token_ids, expected()[0].token_ids);
+      const auto runs = [](const std::string& name, const std::string& wanted) {
+        return wanted == "auto" ? name != "reference" : name == wanted;
+      };
+      const KernelNames ran = model.kernels();
+      EXPECT_TRUE(runs(ran.rms_norm, kernels.rms_norm)) << ran.rms_norm;
+      EXPECT_TRUE(runs(ran.rope, kernels.rope)) << ran.rope;
+      EXPECT_TRUE(runs(ran.mla_prolog, kernels.mla_prolog)) << ran.mla_prolog;
+      EXPECT_TRUE(runs(ran.kv_cache, kernels.kv_cache)) << ran.kv_cache;
+    }
+  }
+}
+
+TEST(DemoModel, TheKernelsHaveTheSameBitsForEveryThreadCount) {
+  const std::vector<std::int32_t>& ids = expected()[0].prompt_ids;
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const KernelOptions& kernels : testing::fast_combinations()) {
+      const std::vector<float> one = load(dtype, 1, kernels).logits(ids).logits;
+      for (int threads : {2, 3}) {
+        EXPECT_EQ(load(dtype, threads, kernels).logits(ids).logits, one)
+            << testing::describe(kernels) << ", " << threads << " threads";
       }
     }
   }

@@ -59,7 +59,8 @@ class RefusedStep : public ::testing::Test {
   testing::AlwaysParallel executor_{2};
   ModelConfig config_ = ModelConfig::load(folder_);
   ModelWeights weights_ = load_weights(folder_, config_, DType::kF32, executor_, nullptr);
-  ForwardPass forward_{config_, weights_, executor_};
+  ModelKernels kernels_{{}, config_, weights_, executor_};
+  ForwardPass forward_{config_, weights_, executor_, kernels_};
 };
 
 TEST_F(RefusedStep, UnknownTokenInTheFirstSequence) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ ModelConfig small_config() {
   config.n_layers = 2;
   config.kv_lora_rank = 3;
   config.qk_rope_dim = 2;
+  config.n_heads = 2;
+  config.qk_nope_dim = 3;
+  config.v_dim = 4;
   return config;
 }
 
@@ -56,6 +60,20 @@ TEST(KvCache, DeepSeekV2LiteTakes31104BytesAToken) {
   lite.kv_lora_rank = 512;
   lite.qk_rope_dim = 64;
   EXPECT_EQ(KvCache::bytes_for(lite, DType::kBF16, 64), 64u * 31104);
+}
+
+TEST(KvCache, ExpandedBytesAreThoseOfEveryHead) {
+  const ModelConfig config = small_config();  // 2 heads of 3 + 4 values, 2 for all; 2 layers
+  EXPECT_EQ(KvCache::bytes_for(config, DType::kF32, 1, KvCacheForm::kExpanded), 64u * 16 * 4 * 2);
+  EXPECT_EQ(KvCache::bytes_for(config, DType::kBF16, 65, KvCacheForm::kExpanded),
+            128u * 16 * 2 * 2);
+  ModelConfig lite;
+  lite.n_layers = 27;
+  lite.n_heads = 16;
+  lite.qk_nope_dim = 128;
+  lite.v_dim = 128;
+  lite.qk_rope_dim = 64;
+  EXPECT_EQ(KvCache::bytes_for(lite, DType::kBF16, 64, KvCacheForm::kExpanded), 64u * 224640);
 }
 
 TEST(KvCache, TakesAPageForEveryStarted64Tokens) {
@@ -213,6 +231,84 @@ TEST_P(KvCacheRows, AreWrittenFromStridedMemoryAndTouchNothingElse) {
 INSTANTIATE_TEST_SUITE_P(All, KvCacheRows, ::testing::Values(DType::kF32, DType::kBF16),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
+// What attention finds of a token: per head k_nope and value, then k_pe.
+std::vector<float> expanded_in_cache(const KvCache& cache, std::int64_t layer, SequenceId s,
+                                     std::int64_t t) {
+  const ops::ExpandedPages pages = cache.expanded_layer(layer);
+  const std::int32_t page =
+      cache.visible(s, cache.length(s)).pages[static_cast<std::size_t>(t / pages.page_tokens)];
+  std::vector<float> all;
+  const auto read = [&](const std::byte* rows, std::int64_t n) {
+    std::vector<float> row(static_cast<std::size_t>(n));
+    convert(rows + static_cast<std::size_t>(t % pages.page_tokens * n) * size_in_bytes(pages.dtype),
+            pages.dtype, row.data(), DType::kF32, row.size());
+    all.insert(all.end(), row.begin(), row.end());
+  };
+  for (std::int64_t h = 0; h < pages.heads; ++h) {
+    read(pages.keys(page, h), pages.nope_dim);
+    read(pages.values(page, h), pages.v_dim);
+  }
+  read(pages.shared_keys(page), pages.rope_dim);
+  return all;
+}
+
+TEST_P(KvCacheRows, OfAnExpandedCacheLandWhereAttentionReadsThemAndNowhereElse) {
+  constexpr std::int64_t kHeadValues = 2 * (3 + 4);
+  KvCache cache(small_config(), GetParam(), 4 * kPage, KvCacheForm::kExpanded);
+  for (std::int64_t layer : {0, 1}) {
+    const auto raw = cache.raw_layer(layer);
+    std::memset(raw.data(), 0xff, raw.size());
+  }
+  const SequenceId other = cache.add_sequence();
+  cache.extend(other, 1);
+  const SequenceId s = cache.add_sequence();
+  cache.extend(s, 70);
+  // Ten tokens that cross into the next page, with gaps between the rows.
+  constexpr std::int64_t kStride = kHeadValues + 3;
+  std::vector<float> memory(10 * kStride, std::nanf(""));
+  std::vector<float> k_pe(10 * 2);
+  for (std::int64_t t = 0; t < 10; ++t) {
+    for (std::int64_t i = 0; i < kHeadValues; ++i) {
+      memory[static_cast<std::size_t>(t * kStride + i)] = static_cast<float>(16 * t + i);
+    }
+    k_pe[static_cast<std::size_t>(2 * t)] = static_cast<float>(16 * t + 14);
+    k_pe[static_cast<std::size_t>(2 * t + 1)] = static_cast<float>(16 * t + 15);
+  }
+  cache.write_expanded(1, s, 60, {memory.data(), 10, kHeadValues, kStride}, {k_pe.data(), 10, 2});
+  for (std::int64_t t = 0; t < 10; ++t) {
+    std::vector<float> expected(16);
+    std::iota(expected.begin(), expected.end(), static_cast<float>(16 * t));
+    EXPECT_EQ(expanded_in_cache(cache, 1, s, 60 + t), expected) << t;
+  }
+  const auto count_touched = [&](std::int64_t layer) {
+    const auto raw = cache.raw_layer(layer);
+    std::int64_t touched = 0;
+    const std::size_t size = size_in_bytes(GetParam());
+    for (std::size_t at = 0; at < raw.size(); at += size) {
+      const auto element = raw.subspan(at, size);
+      touched += std::ranges::count(element, std::byte{0xff}) != std::ssize(element) ? 1 : 0;
+    }
+    return touched;
+  };
+  EXPECT_EQ(count_touched(0), 0);
+  EXPECT_EQ(count_touched(1), 160);
+}
+
+TEST(KvCache, SlotsAreThePlacesInThePages) {
+  KvCache cache = cache_of_pages(4);
+  const SequenceId a = cache.add_sequence();
+  const SequenceId b = cache.add_sequence();
+  cache.extend(a, 10);
+  cache.extend(b, 10);
+  cache.extend(a, kPage);
+  const auto pages = pages_of(cache, a);
+  ASSERT_EQ(pages.size(), 2u);
+  EXPECT_EQ(cache.slot(a, 0), pages[0] * kPage);
+  EXPECT_EQ(cache.slot(a, 63), pages[0] * kPage + 63);
+  EXPECT_EQ(cache.slot(a, 64), pages[1] * kPage);
+  EXPECT_EQ(cache.slot(b, 9), pages_of(cache, b)[0] * kPage + 9);
+}
+
 // An absurd size must be refused by arithmetic: an allocation of it might succeed, being lazy.
 TEST(KvCacheMemory, IsRefusedBeforeAnythingIsAllocated) {
   for (const std::int64_t tokens :
@@ -229,6 +325,19 @@ TEST(KvCacheMemory, IsRefusedBeforeAnythingIsAllocated) {
                        " tokens takes [0-9.]+ GB \\(40 bytes a token\\), but [0-9.]+ GB are "
                        "free; use --context [0-9]+ or less"));
     }
+  }
+}
+
+TEST(KvCacheMemory, OfTheExpandedFormIsRefusedAsSuch) {
+  try {
+    KvCache cache(small_config(), DType::kF32, std::int64_t{1} << 50, KvCacheForm::kExpanded);
+    FAIL() << "allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+    EXPECT_THAT(error.what(),
+                MatchesRegex("an expanded KV cache for 1125899906842624 tokens takes [0-9.]+ GB "
+                             "\\(128 bytes a token\\), but [0-9.]+ GB are free; use --context "
+                             "[0-9]+ or less, or --kv-cache latent"));
   }
 }
 

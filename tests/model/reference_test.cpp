@@ -27,7 +27,8 @@ struct Loaded {
         config(ModelConfig::load(reference_folder(name))),
         weights(load_weights(reference_folder(name), config, dtype, executor, nullptr)),
         dtype(dtype),
-        forward(config, weights, executor) {}
+        kernels({}, config, weights, executor),
+        forward(config, weights, executor, kernels) {}
 
   KvCache cache(std::int64_t tokens) const {
     return KvCache(config, dtype == DType::kBF16 ? DType::kBF16 : DType::kF32, tokens);
@@ -54,6 +55,7 @@ struct Loaded {
   ModelConfig config;
   ModelWeights weights;
   DType dtype;
+  ModelKernels kernels;
   ForwardPass forward;
 };
 

@@ -128,7 +128,8 @@ Behaviour run_random_tokens(const fs::path& folder, int n_tokens) {
   const ModelConfig config = ModelConfig::load(folder);
   const ModelWeights weights = load_weights(folder, config, DType::kBF16, executor, nullptr);
   KvCache cache(config, DType::kF32, n_tokens);
-  ForwardPass forward(config, weights, executor);
+  ModelKernels kernels({}, config, weights, executor);
+  ForwardPass forward(config, weights, executor, kernels);
 
   std::mt19937 random(7);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(n_tokens));

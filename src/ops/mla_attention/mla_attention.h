@@ -13,6 +13,7 @@
 
 #include "ops/executor.h"
 #include "ops/rows.h"
+#include "ops/visible_tokens.h"
 
 namespace tessera::ops {
 
@@ -30,12 +31,6 @@ struct LatentPages {
     return data +
            static_cast<std::size_t>(index * page_tokens * row_values()) * size_in_bytes(dtype);
   }
-};
-
-// What a query may see: the first `length` tokens (1 or more) of the sequence kept in `pages`.
-struct VisibleTokens {
-  std::span<const std::int32_t> pages;
-  std::int64_t length = 0;
 };
 
 // query [rows, heads, latent + rope]; visible [rows]; out [rows, heads, latent], not overlapping

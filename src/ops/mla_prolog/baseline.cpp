@@ -46,8 +46,8 @@ struct Buffers {
   Rows k_pe;       // [T, rope]
   Rows cos, sin;   // [T, rope / 2], by token
   Rows heads;      // [T, heads * (nope + v)]
-  Rows k_nope;     // [batch, heads, seq, nope]
-  Rows value;      // [batch, heads, seq, v]
+  Rows k_nope;     // [heads, T, nope]
+  Rows value;      // [heads, T, v]
 };
 
 void add_bias(const float* bias, const Rows& to) {
@@ -101,30 +101,35 @@ class Baseline : public MlaProlog {
     for (std::int64_t t = 0; t < call.n_tokens(); ++t) {
       const float* k_pe = b.k_pe.row(t).data();
       if (call.k_pe.wanted()) {
-        convert(k_pe, DType::kF32, call.k_pe.at(t / call.seq, 0, t % call.seq), call.k_pe.dtype,
-                rope);
+        convert(k_pe, DType::kF32, at(call.k_pe, call, 0, t), call.k_pe.dtype, rope);
       }
       if (call.latent.wanted()) {
-        const auto slot = static_cast<std::size_t>(call.latent.slot[static_cast<std::size_t>(t)]);
-        std::byte* row = call.latent.data + slot * (kv_rank + rope) * size;
+        std::byte* row =
+            call.latent.data + static_cast<std::size_t>(call.slot(t)) * (kv_rank + rope) * size;
         convert(b.normed.row(t).data(), DType::kF32, row, call.latent.dtype, kv_rank);
         convert(k_pe, DType::kF32, row + kv_rank * size, call.latent.dtype, rope);
       }
     }
   }
 
-  // [T, heads, nope + v] into [batch, heads, seq, nope] and [batch, heads, seq, v].
+  // Where a head of token t goes.
+  static std::byte* at(const HeadTensor& to, const MlaPrologCall& call, std::int64_t head,
+                       std::int64_t t) {
+    return to.at(call.slot(t) / call.block_tokens, head, call.slot(t) % call.block_tokens);
+  }
+
+  // [T, heads, nope + v] into [heads, T, nope] and [heads, T, v].
   void split_heads(const MlaPrologCall& call, const Buffers& b, Executor& executor) const {
     const MlaDims& d = w_.dims;
-    executor.parallel_for(
-        call.n_tokens(), b.heads.rows * b.heads.columns, [&](std::int64_t t, Worker&) {
-          for (std::int64_t h = 0; h < d.heads; ++h) {
-            const float* both = b.heads.row(t).data() + h * d.head_row();
-            const std::int64_t place = (t / call.seq * d.heads + h) * call.seq + t % call.seq;
-            std::copy_n(both, d.nope, b.k_nope.data + place * d.nope);
-            std::copy_n(both + d.nope, d.v, b.value.data + place * d.v);
-          }
-        });
+    executor.parallel_for(call.n_tokens(), b.heads.rows * b.heads.columns,
+                          [&](std::int64_t t, Worker&) {
+                            for (std::int64_t h = 0; h < d.heads; ++h) {
+                              const float* both = b.heads.row(t).data() + h * d.head_row();
+                              const std::int64_t place = h * call.n_tokens() + t;
+                              std::copy_n(both, d.nope, b.k_nope.data + place * d.nope);
+                              std::copy_n(both + d.nope, d.v, b.value.data + place * d.v);
+                            }
+                          });
   }
 
   // The fp32 intermediates into the outputs, in their element type and with their strides.
@@ -133,8 +138,7 @@ class Baseline : public MlaProlog {
     const auto store = [&](const float* from, const HeadTensor& to, std::int64_t dim,
                            std::int64_t t) {
       for (std::int64_t h = 0; h < d.heads; ++h) {
-        const std::int64_t place = (t / call.seq * d.heads + h) * call.seq + t % call.seq;
-        convert(from + place * dim, DType::kF32, to.at(t / call.seq, h, t % call.seq), to.dtype,
+        convert(from + (h * call.n_tokens() + t) * dim, DType::kF32, at(to, call, h, t), to.dtype,
                 static_cast<std::size_t>(dim));
       }
     };

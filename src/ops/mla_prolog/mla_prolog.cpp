@@ -11,13 +11,14 @@ void assert_valid([[maybe_unused]] const MlaPrologWeights& w,
   assert(w.kv_a.n == d.latent_row() && w.kv_a.k == d.hidden);
   assert(call.k_nope.wanted() == call.value.wanted());
   assert(!call.k_nope.wanted() || (w.kv_b.n == d.heads * d.head_row() && w.kv_b.k == d.kv_rank));
-  assert(call.hidden.rows == call.n_tokens() && call.hidden.columns == d.hidden);
+  assert(call.hidden.columns == d.hidden);
   assert(call.cos.columns == d.rope / 2 && call.sin.columns == d.rope / 2);
   assert(call.cos.rows == call.sin.rows);
   assert(call.positions.empty() || std::ssize(call.positions) == call.n_tokens());
-  assert(!call.latent.wanted() || std::ssize(call.latent.slot) == call.n_tokens());
+  assert(call.slots.empty() || std::ssize(call.slots) == call.n_tokens());
   for (std::int64_t t = 0; t < call.n_tokens(); ++t) {
     assert(0 <= call.position(t) && call.position(t) < call.cos.rows);
+    assert(0 <= call.slot(t) && call.slot(t) < call.n_slots());
   }
 }
 

@@ -34,6 +34,7 @@ struct MlaDims {
   std::int64_t rope = 0;  // rotated values of the key, even
   std::int64_t v = 0;     // values of a head's value
 
+  bool operator==(const MlaDims&) const = default;
   std::int64_t latent_row() const { return kv_rank + rope; }
   std::int64_t head_row() const { return nope + v; }
 };
@@ -49,23 +50,28 @@ struct MlaPrologWeights {
       {};  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value
 };
 
-// An output [batch, heads, seq, dim] of any element type. The dim values of one head of one token
-// are contiguous; strides are in elements.
+// An output [blocks, heads, block_tokens, dim] of any element type: a block is a sequence of a
+// batch, or a page of a cache. The dim values of one head of one token are contiguous; strides are
+// in elements.
 struct HeadTensor {
   std::byte* data = nullptr;  // null: not wanted
   DType dtype = DType::kF32;
-  std::int64_t batch_stride = 0;
+  std::int64_t block_stride = 0;
   std::int64_t head_stride = 0;
   std::int64_t token_stride = 0;
 
   // A tensor without gaps.
-  static HeadTensor dense(std::byte* data, DType dtype, std::int64_t heads, std::int64_t seq,
-                          std::int64_t dim) {
-    return {data, dtype, heads * seq * dim, seq * dim, dim};
+  static HeadTensor dense(std::byte* data, DType dtype, std::int64_t heads,
+                          std::int64_t block_tokens, std::int64_t dim) {
+    return {data, dtype, heads * block_tokens * dim, block_tokens * dim, dim};
   }
   bool wanted() const { return data != nullptr; }
-  std::byte* at(std::int64_t batch, std::int64_t head, std::int64_t token) const {
-    return data + static_cast<std::size_t>(batch * batch_stride + head * head_stride +
+  bool is_dense(std::int64_t heads, std::int64_t block_tokens, std::int64_t dim) const {
+    return token_stride == dim && head_stride == block_tokens * dim &&
+           block_stride == heads * block_tokens * dim;
+  }
+  std::byte* at(std::int64_t block, std::int64_t head, std::int64_t token) const {
+    return data + static_cast<std::size_t>(block * block_stride + head * head_stride +
                                            token * token_stride) *
                       size_in_bytes(dtype);
   }
@@ -75,28 +81,33 @@ struct HeadTensor {
 struct LatentRows {
   std::byte* data = nullptr;  // null: not wanted
   DType dtype = DType::kF32;
-  std::span<const std::int64_t> slot;  // [batch * seq]: the row of each token, all different
 
   bool wanted() const { return data != nullptr; }
 };
 
-// One call. Token t = batch index * seq + index in the sequence.
+// One call for T tokens. Token t goes to slot(t) of the outputs: token slot % block_tokens of block
+// slot / block_tokens, and row `slot` of the latent cache. Slots are all different.
 struct MlaPrologCall {
-  std::int64_t batch = 0;
-  std::int64_t seq = 0;
-  ConstRows hidden = {};                         // [batch * seq, hidden]
+  ConstRows hidden = {};                         // [T, hidden]
   ConstRows cos = {};                            // [positions, rope / 2]
   ConstRows sin = {};                            // [positions, rope / 2]
-  std::span<const std::int64_t> positions = {};  // [batch * seq]: each token's row of cos and sin;
-                                                 // empty: token t has row t
+  std::span<const std::int64_t> positions = {};  // [T]: each token's row of cos and sin; empty:
+                                                 // token t has row t
   RopeLayout layout = RopeLayout::kInterleaved;
 
-  HeadTensor k_nope = {};  // [batch, heads, seq, nope]
-  HeadTensor value = {};   // [batch, heads, seq, v]; wanted if and only if k_nope is
-  HeadTensor k_pe = {};    // [batch, 1, seq, rope]
-  LatentRows latent = {};
+  std::int64_t blocks = 0;
+  std::int64_t block_tokens = 0;
+  std::span<const std::int64_t> slots = {};  // [T]; empty: token t has slot t
+  HeadTensor k_nope = {};                    // [blocks, heads, block_tokens, nope]
+  HeadTensor value = {};   // [blocks, heads, block_tokens, v]; wanted if and only if k_nope is
+  HeadTensor k_pe = {};    // [blocks, 1, block_tokens, rope]
+  LatentRows latent = {};  // [blocks * block_tokens, kv_rank + rope]
 
-  std::int64_t n_tokens() const { return batch * seq; }
+  std::int64_t n_tokens() const { return hidden.rows; }
+  std::int64_t n_slots() const { return blocks * block_tokens; }
+  std::int64_t slot(std::int64_t token) const {
+    return slots.empty() ? token : slots[static_cast<std::size_t>(token)];
+  }
   std::int64_t position(std::int64_t token) const {
     return positions.empty() ? token : positions[static_cast<std::size_t>(token)];
   }
@@ -121,9 +132,16 @@ struct MlaPrologImplementation {
   std::unique_ptr<MlaProlog> (*create)(const MlaPrologWeights& weights, Executor& executor);
 };
 
+extern const MlaPrologImplementation kMlaPrologAuto;       // the fastest of the others but the last
+extern const MlaPrologImplementation kMlaPrologLatent;     // one tile kernel, latent rows only
 extern const MlaPrologImplementation kMlaPrologFused;      // one tile kernel for everything
+extern const MlaPrologImplementation kMlaPrologHybrid;     // projection and norm native, then one
 extern const MlaPrologImplementation kMlaPrologBaseline;   // native operators, one after another
 extern const MlaPrologImplementation kMlaPrologReference;  // in double
+
+// What kMlaPrologAuto runs such a call with: never itself nor the reference.
+const MlaPrologImplementation& fastest_mla_prolog(const MlaPrologWeights& weights,
+                                                  const MlaPrologCall& call, int n_threads);
 
 // Asserts that the shapes above hold.
 void assert_valid(const MlaPrologWeights& weights, const MlaPrologCall& call);

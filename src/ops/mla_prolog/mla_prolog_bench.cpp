@@ -46,11 +46,11 @@ void mla_prolog(benchmark::State& state, const MlaPrologImplementation& implemen
     return HeadTensor::dense(reinterpret_cast<std::byte*>(to.data()), DType::kBF16, heads, rows,
                              dim);
   };
-  const MlaPrologCall call{.batch = 1,
-                           .seq = rows,
-                           .hidden = {hidden.data(), rows, kLite.hidden},
+  const MlaPrologCall call{.hidden = {hidden.data(), rows, kLite.hidden},
                            .cos = {table.data(), rows, kLite.rope / 2},
                            .sin = {table.data(), rows, kLite.rope / 2},
+                           .blocks = 1,
+                           .block_tokens = rows,
                            .k_nope = output(k_nope, kLite.heads, kLite.nope),
                            .value = output(value, kLite.heads, kLite.v),
                            .k_pe = output(k_pe, 1, kLite.rope)};

@@ -86,8 +86,9 @@ class Reference : public MlaProlog {
  private:
   void run_token(const MlaPrologCall& call, std::int64_t token) const {
     const MlaDims& d = weights_.dims;
-    const std::int64_t batch = token / call.seq;
-    const std::int64_t in_sequence = token % call.seq;
+    const std::int64_t slot = call.slot(token);
+    const std::int64_t block = slot / call.block_tokens;
+    const std::int64_t in_block = slot % call.block_tokens;
 
     const auto hidden = call.hidden.row(token);
     Vector both = kv_a_.times(Vector(hidden.begin(), hidden.end()));
@@ -100,11 +101,10 @@ class Reference : public MlaProlog {
     const std::int64_t position = call.position(token);
     rotate(k_pe, call.cos.row(position), call.sin.row(position), call.layout);
 
-    if (call.k_pe.wanted()) store(k_pe, call.k_pe.dtype, call.k_pe.at(batch, 0, in_sequence));
+    if (call.k_pe.wanted()) store(k_pe, call.k_pe.dtype, call.k_pe.at(block, 0, in_block));
     if (call.latent.wanted()) {
       Vector row = latent;
       row.insert(row.end(), k_pe.begin(), k_pe.end());
-      const std::int64_t slot = call.latent.slot[index(token)];
       store(row, call.latent.dtype,
             call.latent.data + index(slot * d.latent_row()) * size_in_bytes(call.latent.dtype));
     }
@@ -112,9 +112,9 @@ class Reference : public MlaProlog {
       const Vector heads = kv_b_.times(latent);
       for (std::int64_t h = 0; h < d.heads; ++h) {
         store(slice(heads, h * d.head_row(), d.nope), call.k_nope.dtype,
-              call.k_nope.at(batch, h, in_sequence));
+              call.k_nope.at(block, h, in_block));
         store(slice(heads, h * d.head_row() + d.nope, d.v), call.value.dtype,
-              call.value.at(batch, h, in_sequence));
+              call.value.at(block, h, in_block));
       }
     }
   }

@@ -85,6 +85,7 @@ class MlaPrologFixture : public Fixture {
         batch_(c.input("hidden_states").shape[0]),
         seq_(c.input("hidden_states").shape[1]),
         layout_(c.layout),
+        paged_(c.seed % 2 != 0 || c.has_output("latent")),
         tables_(c, batch_, seq_, dims_.rope),
         hidden_(draw_floats(c, "hidden_states")),
         norm_(draw_floats(c, "ln_weight")),
@@ -111,17 +112,17 @@ class MlaPrologFixture : public Fixture {
     std::vector<OutputMemory> outputs;
     for (const auto& [name, output] : outputs_)
       outputs.emplace_back(name, output.shape, output.dtype);
-    Guarded cache;
-    return find_by_name(list_, implementation).unsupported(weights_, call(outputs, cache));
+    std::map<std::string, Guarded> pages;
+    return find_by_name(list_, implementation).unsupported(weights_, call(outputs, pages));
   }
 
   void run(std::string_view implementation, std::span<OutputMemory> outputs,
            Executor& executor) const override {
-    Guarded cache;
-    const MlaPrologCall request = call(outputs, cache);
+    std::map<std::string, Guarded> pages;
+    const MlaPrologCall request = call(outputs, pages);
     find_by_name(list_, implementation).create(weights_, executor)->run(request, executor);
     for (OutputMemory& output : outputs) {
-      if (output.name == "latent") gather(cache, output);
+      if (paged_) gather(pages.at(output.name), output);
       note_fault(output, true, inputs_intact());
     }
   }
@@ -146,12 +147,15 @@ class MlaPrologFixture : public Fixture {
     return d;
   }
 
-  // Twice as many rows as tokens in the cache, taken in a drawn order, so that rows of no token lie
+  // Cases with an odd seed, and those of a latent, write into pages. They have room for twice as
+  // many tokens as there are, which are taken in a drawn order, so that rows of no token lie
   // between those of tokens.
-  std::int64_t n_slots() const { return 2 * batch_ * seq_ + 1; }
+  static constexpr std::int64_t kPageTokens = 3;
+  std::int64_t n_pages() const { return (2 * batch_ * seq_ + kPageTokens) / kPageTokens; }
 
   void draw_slots(std::int64_t seed) {
-    std::vector<std::int64_t> all(static_cast<std::size_t>(n_slots()));
+    if (!paged_) return;
+    std::vector<std::int64_t> all(static_cast<std::size_t>(n_pages() * kPageTokens));
     std::iota(all.begin(), all.end(), 0);
     const Stream stream(seed, "slots");
     for (std::size_t i = all.size(); i > 1; --i) {
@@ -160,47 +164,59 @@ class MlaPrologFixture : public Fixture {
     slots_.assign(all.begin(), all.begin() + batch_ * seq_);
   }
 
-  // The call that fills these outputs; that of the latent goes into the cache, which is made here.
-  MlaPrologCall call(std::span<OutputMemory> outputs, Guarded& cache) const {
-    MlaPrologCall call{.batch = batch_,
-                       .seq = seq_,
-                       .hidden = {hidden_.as<float>(), batch_ * seq_, dims_.hidden},
+  // Heads of an output [batch, heads, seq, dim] or [batch, seq, dim], and the values of each.
+  static std::int64_t heads_of(const Shape& shape) { return shape.size() == 4 ? shape[1] : 1; }
+
+  // The call that fills these outputs, or the pages that are made for them.
+  MlaPrologCall call(std::span<OutputMemory> outputs, std::map<std::string, Guarded>& pages) const {
+    MlaPrologCall call{.hidden = {hidden_.as<float>(), batch_ * seq_, dims_.hidden},
                        .cos = tables_.cos_rows(),
                        .sin = tables_.sin_rows(),
                        .positions = tables_.positions,
-                       .layout = layout_};
+                       .layout = layout_,
+                       .blocks = paged_ ? n_pages() : batch_,
+                       .block_tokens = paged_ ? kPageTokens : seq_,
+                       .slots = slots_};
     for (OutputMemory& output : outputs) {
+      const std::int64_t heads = heads_of(output.shape);
       std::byte* data = output.memory.data();
-      if (output.name == "k_nope") {
-        call.k_nope = HeadTensor::dense(data, output.dtype, dims_.heads, seq_, dims_.nope);
-      } else if (output.name == "value") {
-        call.value = HeadTensor::dense(data, output.dtype, dims_.heads, seq_, dims_.v);
-      } else if (output.name == "k_pe") {
-        call.k_pe = HeadTensor::dense(data, output.dtype, 1, seq_, dims_.rope);
-      } else {
-        cache = Guarded(static_cast<std::size_t>(n_slots() * dims_.latent_row()) *
-                        size_in_bytes(output.dtype));
-        call.latent = {cache.data(), output.dtype, slots_};
+      if (paged_) {
+        Guarded& memory = pages[output.name];
+        memory = Guarded(static_cast<std::size_t>(call.n_slots() * heads * output.shape.back()) *
+                         size_in_bytes(output.dtype));
+        data = memory.data();
       }
+      const HeadTensor tensor =
+          HeadTensor::dense(data, output.dtype, heads, call.block_tokens, output.shape.back());
+      if (output.name == "k_nope") call.k_nope = tensor;
+      if (output.name == "value") call.value = tensor;
+      if (output.name == "k_pe") call.k_pe = tensor;
+      if (output.name == "latent") call.latent = {data, output.dtype};
     }
     return call;
   }
 
-  // The tokens' rows of the cache, in the order of the tokens.
-  void gather(const Guarded& cache, OutputMemory& latent) const {
-    const std::size_t row =
-        static_cast<std::size_t>(dims_.latent_row()) * size_in_bytes(latent.dtype);
-    std::vector<bool> used(static_cast<std::size_t>(n_slots()));
-    for (std::size_t t = 0; t < slots_.size(); ++t) {
-      const auto slot = static_cast<std::size_t>(slots_[t]);
-      used[slot] = true;
-      std::memcpy(latent.memory.data() + t * row, cache.data() + slot * row, row);
+  // The tokens' rows of the pages, in the order of the output.
+  void gather(const Guarded& pages, OutputMemory& output) const {
+    const std::int64_t heads = heads_of(output.shape);
+    const std::size_t bytes =
+        static_cast<std::size_t>(output.shape.back()) * size_in_bytes(output.dtype);
+    std::vector<bool> used(pages.bytes().size() / bytes);
+    for (std::int64_t t = 0; t < batch_ * seq_; ++t) {
+      const std::int64_t slot = slots_[static_cast<std::size_t>(t)];
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const auto from = static_cast<std::size_t>((slot / kPageTokens * heads + h) * kPageTokens +
+                                                   slot % kPageTokens);
+        const auto to = static_cast<std::size_t>((t / seq_ * heads + h) * seq_ + t % seq_);
+        used[from] = true;
+        std::memcpy(output.memory.data() + to * bytes, pages.data() + from * bytes, bytes);
+      }
     }
-    if (!cache.intact()) latent.fault = "wrote before or after the cache";
-    for (std::size_t slot = 0; slot < used.size(); ++slot) {
-      const auto bytes = cache.bytes().subspan(slot * row, row);
-      if (!used[slot] && std::ranges::any_of(bytes, [](auto b) { return b != std::byte{0xff}; })) {
-        latent.fault = fmt::format("wrote row {} of the cache, which belongs to no token", slot);
+    if (!pages.intact()) output.fault = "wrote before or after the pages";
+    for (std::size_t row = 0; row < used.size(); ++row) {
+      const auto values = pages.bytes().subspan(row * bytes, bytes);
+      if (!used[row] && std::ranges::any_of(values, [](auto b) { return b != std::byte{0xff}; })) {
+        output.fault = fmt::format("wrote row {} of the pages, which belongs to no token", row);
       }
     }
   }
@@ -214,12 +230,13 @@ class MlaPrologFixture : public Fixture {
   MlaDims dims_;
   std::int64_t batch_, seq_;
   RopeLayout layout_;
+  bool paged_;
   RopeTables tables_;
   Guarded hidden_, norm_, bias_;
   DrawnWeight kv_a_, kv_b_;
   std::map<std::string, OutputTensor> outputs_;
   MlaPrologWeights weights_;
-  std::vector<std::int64_t> slots_;
+  std::vector<std::int64_t> slots_;  // none: the outputs themselves
 };
 
 }  // namespace

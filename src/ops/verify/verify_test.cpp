@@ -71,6 +71,14 @@ Case small_case() {
   return parse_cases(kSmallCase, "small").at(0);
 }
 
+// The same without latent and pages: outputs are written where they are checked.
+Case dense_case() {
+  Case c = small_case();
+  c.seed = 4;
+  c.outputs.erase("latent");
+  return c;
+}
+
 // The baseline, with something done to its call before or after.
 template <auto kBefore, auto kAfter>
 class Tampered : public MlaProlog {
@@ -93,7 +101,7 @@ constexpr auto kNothingBefore = [](MlaPrologCall&) {};
 constexpr auto kNothingAfter = [](const MlaPrologCall&) {};
 
 template <auto kBefore, auto kAfter>
-Report check_tampered() {
+Report check_tampered(const Case& c = dense_case()) {
   static const MlaPrologImplementation kWrong = {
       "wrong", kMlaPrologBaseline.unsupported,
       [](const MlaPrologWeights& weights, Executor& executor) -> std::unique_ptr<MlaProlog> {
@@ -101,7 +109,6 @@ Report check_tampered() {
       }};
   const MlaPrologImplementation* const list[] = {&kWrong, &kMlaPrologReference};
   Executor executor(2);
-  const Case c = small_case();
   return Verification(c, make_mla_prolog_fixture(c, list), executor).check("wrong", executor);
 }
 
@@ -114,9 +121,11 @@ f16* halves(const HeadTensor& tensor) {
 }
 
 TEST(Verify, TheUnchangedImplementationPasses) {
-  const Report report = check_tampered<kNothingBefore, kNothingAfter>();
-  EXPECT_TRUE(report.pass()) << describe(report);
-  EXPECT_EQ(report.outputs.size(), 4u);
+  for (const Case& c : {small_case(), dense_case()}) {
+    const Report report = check_tampered<kNothingBefore, kNothingAfter>(c);
+    EXPECT_TRUE(report.pass()) << describe(report);
+    EXPECT_EQ(report.outputs.size(), c.outputs.size());
+  }
 }
 
 TEST(Verify, ANanFails) {
@@ -166,7 +175,7 @@ TEST(Verify, TokensBeforeHeadsFail) {
 TEST(Verify, TheOtherRopeLayoutFails) {
   const Report report =
       check_tampered<[](MlaPrologCall& call) { call.layout = RopeLayout::kHalfSplit; },
-                     kNothingAfter>();
+                     kNothingAfter>(small_case());
   EXPECT_FALSE(output(report, "k_pe").pass);
   EXPECT_FALSE(output(report, "latent").pass);
   EXPECT_TRUE(output(report, "k_nope").pass);
@@ -190,11 +199,11 @@ TEST(Verify, AWriteBehindTheTensorFails) {
 TEST(Verify, AWriteIntoAnotherRowOfTheCacheFails) {
   const Report report = check_tampered<kNothingBefore, [](const MlaPrologCall& call) {
     for (std::int64_t slot = 0; slot < 13; ++slot) {
-      if (std::ranges::find(call.latent.slot, slot) != call.latent.slot.end()) continue;
+      if (std::ranges::find(call.slots, slot) != call.slots.end()) continue;
       reinterpret_cast<f16*>(call.latent.data)[slot * 20] = to_f16(0.0f);
       return;
     }
-  }>();
+  }>(small_case());
   EXPECT_FALSE(report.pass());
   EXPECT_NE(output(report, "latent").fault.find("which belongs to no token"), std::string::npos);
 }

@@ -45,11 +45,13 @@ class CompileCache {
 
   const std::filesystem::path& folder() const { return options_.folder; }
 
+  // Tells a sentence where the warnings of the cache go: of other files in its folder too.
+  void warn(const std::string& sentence) const;
+
  private:
   using Code = std::shared_ptr<const CompiledCode>;
 
   Code load_or_compile(const CompileRequest& request, const Hash128& key);
-  void warn(const std::string& sentence) const;
 
   Options options_;
   mutable std::mutex mutex_;

@@ -1,0 +1,79 @@
+// What absorbed attention needs of the KV prolog, as one tile kernel: the normalised latent and the
+// rotated key go straight into the rows of the paged cache.
+#include "ops/mla_prolog/prolog_tiles.h"
+
+namespace tessera::ops {
+
+namespace {
+
+using namespace tile;  // NOLINT(google-build-using-namespace): the kernel reads as the language
+
+Kernel latent_kernel(RopeLayout layout) {
+  const Dim t = Dim::dynamic("t"), slots = Dim::dynamic("slots");
+  const Dim hidden = Dim::fixed("hidden"), latent = Dim::fixed("latent"), rank = Dim::fixed("rank");
+  const Dim half = Dim::fixed("half");
+  return jit("mla_prolog_latent",
+             {in("hidden", {t, hidden}, Element::kF32), weight("kv_a", {latent, hidden}),
+              in("norm", {rank}, Element::kF32), in("eps", {1}, Element::kF32),
+              in("cos", {t, half}, Element::kF32), in("sin", {t, half}, Element::kF32),
+              indices("slot", {t}), out("cache", {slots, latent})},
+             [layout](Tensor x, Tensor kv_a, Tensor norm, Tensor eps, Tensor cos, Tensor sin,
+                      Tensor slot, Tensor cache) {
+               const std::int64_t hidden = x.size(1), rank = norm.size(0), row_size = cache.size(1);
+               const Tensor latent = local("latent", Element::kF32, {x.dim(0), row_size});
+               loop_unroll(x.dim(0), {8, 4, 3, 2}, [&](const Index& row, int rows) {
+                 const Tile h = cast(view(x, {rows, hidden}, {row, 0}), kv_a.element());
+                 assemble(matmul(h, kv_a), latent, {row, 0});
+
+                 const Tile c = prolog::normalised(view(latent, {rows, rank}, {row, 0}), norm, eps);
+                 const Tile key = prolog::rotated(latent, row, rank, rows, cos, sin, layout);
+                 assemble_at(concat({c, key}, 1), cache, {slot[row + axis(0)], axis(1)});
+               });
+             });
+}
+
+class Latent : public MlaProlog {
+ public:
+  Latent(const MlaPrologWeights& w, Executor& executor)
+      : w_(w), kv_a_(prolog::pack(w.kv_a, executor)) {}
+
+  void run(const MlaPrologCall& call, Executor& executor) const override {
+    assert_valid(w_, call);
+    if (call.n_tokens() == 0) return;
+    const MlaDims& d = w_.dims;
+    const prolog::Tokens tokens(call, executor);
+    kernel(call.layout)(
+        executor,
+        {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
+         prolog::argument_of(kv_a_, w_.kv_a), argument(w_.norm, Element::kF32, {d.kv_rank}),
+         argument(&w_.eps, Element::kF32, {1}), tokens.cos(), tokens.sin(), tokens.slot(),
+         argument(call.latent.data, element_of(call.latent.dtype),
+                  {call.n_slots(), d.latent_row()})});
+  }
+
+ private:
+  // One for all layers: they share its code.
+  static const Kernel& kernel(RopeLayout layout) {
+    static const Kernel interleaved = latent_kernel(RopeLayout::kInterleaved);
+    static const Kernel half_split = latent_kernel(RopeLayout::kHalfSplit);
+    return layout == RopeLayout::kInterleaved ? interleaved : half_split;
+  }
+
+  MlaPrologWeights w_;
+  tile::cpu::PackedWeight kv_a_;
+};
+
+std::string unsupported(const MlaPrologWeights& w, const MlaPrologCall& call) {
+  if (call.k_nope.wanted() || call.k_pe.wanted()) return "writes only rows of a latent cache";
+  if (!call.latent.wanted()) return "needs a latent cache";
+  return prolog::unsupported_inputs(w, call);
+}
+
+}  // namespace
+
+constexpr MlaPrologImplementation kMlaPrologLatent = {
+    "latent", unsupported, [](const MlaPrologWeights& weights, Executor& executor) {
+      return std::unique_ptr<MlaProlog>(std::make_unique<Latent>(weights, executor));
+    }};
+
+}  // namespace tessera::ops

@@ -1,0 +1,106 @@
+#include "ops/mla_prolog/prolog_tiles.h"
+
+#include <algorithm>
+
+namespace tessera::ops::prolog {
+
+using namespace tile;  // NOLINT(google-build-using-namespace): kernels read as the language
+
+Tile normalised(const Tile& c, const Tensor& norm, const Tensor& eps) {
+  const std::int64_t rank = norm.size(0);
+  const Tile mean = sum(c * c, 1) * (1.0 / static_cast<double>(rank));
+  return c * rsqrt(mean + view(eps, {1}, {0})) * view(norm, {rank}, {0});
+}
+
+Tile rotated(const Tensor& x, const Index& row, std::int64_t first, int rows, const Tensor& cos,
+             const Tensor& sin, RopeLayout layout) {
+  const std::int64_t half = cos.size(1);
+  const bool interleaved = layout == RopeLayout::kInterleaved;
+  const Access every{.valid = {}, .step = {1, interleaved ? 2 : 1}};
+  const Tile c = view(cos, {rows, half}, {row, 0});
+  const Tile s = view(sin, {rows, half}, {row, 0});
+  const Tile a = view(x, {rows, half}, {row, first}, every);
+  const Tile b = view(x, {rows, half}, {row, first + (interleaved ? 1 : half)}, every);
+  if (!interleaved) return concat({a * c - b * s, b * c + a * s}, 1);
+  const Tile pairs =
+      concat({reshape(a * c - b * s, {rows, half, 1}), reshape(b * c + a * s, {rows, half, 1})}, 2);
+  return reshape(pairs, {rows, 2 * half});
+}
+
+void assemble_heads(const Tile& kv, const Index& row, const Tensor& block, const Tensor& place,
+                    const Tensor& k_nope, const Tensor& value) {
+  const std::int64_t rows = kv.size(0), heads = k_nope.size(1);
+  const std::int64_t nope = k_nope.size(3), v = value.size(3);
+  const Tile by_head = reshape(kv, {rows, heads, nope + v});
+  const Index t = row + axis(0);
+  const Indices to = {block[t], axis(1), place[t], axis(2)};
+  assemble_at(slice(by_head, {rows, heads, nope}, {0, 0, 0}), k_nope, to);
+  assemble_at(slice(by_head, {rows, heads, v}, {0, 0, nope}), value, to);
+}
+
+cpu::PackedWeight pack(const WeightView& w, Executor& executor) {
+  const auto layout = w.dtype == DType::kBF16  ? cpu::PanelLayout::kBF16
+                      : w.dtype == DType::kF16 ? cpu::PanelLayout::kF16
+                                               : cpu::PanelLayout::kF32;
+  return cpu::pack({w.data, w.dtype, w.n, w.k, w.n_stride, w.k_stride}, layout, executor.pool());
+}
+
+Argument argument_of(const cpu::PackedWeight& packed, const WeightView& weight) {
+  return packed_argument(packed.data(), element_of(weight.dtype), weight.n, weight.k);
+}
+
+Argument argument_of(const HeadTensor& to, const MlaPrologCall& call, std::int64_t heads,
+                     std::int64_t dim) {
+  return argument(to.data, element_of(to.dtype), {call.blocks, heads, call.block_tokens, dim});
+}
+
+Tokens::Tokens(const MlaPrologCall& call, Executor& executor)
+    : n_(call.n_tokens()), half_(call.cos.columns), cos_(call.cos.data), sin_(call.sin.data) {
+  const bool copy = !call.positions.empty() || call.cos.stride != half_ || call.sin.stride != half_;
+  const std::int64_t n_values = copy ? 2 * n_ * half_ : 0;
+  auto* floats = executor.worker(0).scratch<float>(Worker::kPrologSlot, n_values + 3 * n_);
+  if (copy) {
+    for (std::int64_t t = 0; t < n_; ++t) {
+      std::ranges::copy(call.cos.row(call.position(t)), floats + t * half_);
+      std::ranges::copy(call.sin.row(call.position(t)), floats + (n_ + t) * half_);
+    }
+    cos_ = floats;
+    sin_ = floats + n_ * half_;
+  }
+  slot_ = reinterpret_cast<std::int32_t*>(floats + n_values);
+  block_ = slot_ + n_;
+  place_ = block_ + n_;
+  for (std::int64_t t = 0; t < n_; ++t) {
+    slot_[t] = static_cast<std::int32_t>(call.slot(t));
+    block_[t] = static_cast<std::int32_t>(call.slot(t) / call.block_tokens);
+    place_[t] = static_cast<std::int32_t>(call.slot(t) % call.block_tokens);
+  }
+}
+
+Argument Tokens::rows(const float* data) const {
+  return argument(data, Element::kF32, {n_, half_});
+}
+
+Argument Tokens::indices(const std::int32_t* data) const {
+  return argument(data, Element::kI32, {n_});
+}
+
+std::string unsupported_inputs(const MlaPrologWeights& w, const MlaPrologCall& call) {
+  if (w.kv_a_bias != nullptr) return "adds no bias";
+  if (call.hidden.stride != w.dims.hidden) return "needs hidden states without gaps";
+  return {};
+}
+
+std::string unsupported_heads(const MlaPrologWeights& w, const MlaPrologCall& call) {
+  const MlaDims& d = w.dims;
+  if (call.latent.wanted()) return "does not write rows of a latent cache";
+  if (!call.k_nope.wanted() || !call.k_pe.wanted()) return "needs all three outputs to be wanted";
+  if (!call.k_nope.is_dense(d.heads, call.block_tokens, d.nope) ||
+      !call.value.is_dense(d.heads, call.block_tokens, d.v) ||
+      !call.k_pe.is_dense(1, call.block_tokens, d.rope)) {
+    return "needs outputs without gaps";
+  }
+  return {};
+}
+
+}  // namespace tessera::ops::prolog

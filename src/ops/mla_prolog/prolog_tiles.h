@@ -1,0 +1,62 @@
+// What the prolog's tile kernels share: parts of their bodies, and how a call becomes arguments.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <tessera/tile.h>
+
+#include "ops/executor.h"
+#include "ops/mla_prolog/mla_prolog.h"
+#include "tile/packed/pack.h"
+
+namespace tessera::ops::prolog {
+
+// c [rows, rank], normalised and times norm [rank]; eps [1].
+tile::Tile normalised(const tile::Tile& c, const tile::Tensor& norm, const tile::Tensor& eps);
+
+// The rows x[row ...] of pairs from column `first` on, rotated by the same rows of cos and sin
+// [tokens, n / 2].
+tile::Tile rotated(const tile::Tensor& x, const tile::Index& row, std::int64_t first, int rows,
+                   const tile::Tensor& cos, const tile::Tensor& sin, RopeLayout layout);
+
+// kv [rows, heads * (nope + v)], split by head, goes to token place[row ...] of block
+// block[row ...] of k_nope [blocks, heads, tokens, nope] and value [blocks, heads, tokens, v].
+void assemble_heads(const tile::Tile& kv, const tile::Index& row, const tile::Tensor& block,
+                    const tile::Tensor& place, const tile::Tensor& k_nope,
+                    const tile::Tensor& value);
+
+tile::cpu::PackedWeight pack(const WeightView& weight, Executor& executor);
+tile::Argument argument_of(const tile::cpu::PackedWeight& packed, const WeightView& weight);
+tile::Argument argument_of(const HeadTensor& to, const MlaPrologCall& call, std::int64_t heads,
+                           std::int64_t dim);
+
+// Each token's cos and sin, and where it goes, as a kernel reads them. Lives in the executor's
+// scratch until the next prolog.
+class Tokens {
+ public:
+  Tokens(const MlaPrologCall& call, Executor& executor);
+
+  tile::Argument cos() const { return rows(cos_); }
+  tile::Argument sin() const { return rows(sin_); }
+  tile::Argument slot() const { return indices(slot_); }    // of the latent cache
+  tile::Argument block() const { return indices(block_); }  // of the head tensors
+  tile::Argument place() const { return indices(place_); }  // within the block
+
+ private:
+  tile::Argument rows(const float* data) const;
+  tile::Argument indices(const std::int32_t* data) const;
+
+  std::int64_t n_, half_;
+  const float* cos_;
+  const float* sin_;
+  std::int32_t* slot_;
+  std::int32_t* block_;
+  std::int32_t* place_;
+};
+
+// What no tile kernel of the prolog takes, as MlaPrologImplementation::unsupported says it.
+std::string unsupported_inputs(const MlaPrologWeights& weights, const MlaPrologCall& call);
+std::string unsupported_heads(const MlaPrologWeights& weights, const MlaPrologCall& call);
+
+}  // namespace tessera::ops::prolog

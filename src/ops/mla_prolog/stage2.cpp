@@ -1,0 +1,55 @@
+#include "ops/mla_prolog/stage2.h"
+
+namespace tessera::ops::prolog {
+
+namespace {
+
+using namespace tile;  // NOLINT(google-build-using-namespace): the kernel reads as the language
+
+Kernel stage2_kernel(RopeLayout layout) {
+  const Dim t = Dim::dynamic("t"), blocks = Dim::dynamic("blocks"), tokens = Dim::dynamic("tokens");
+  const Dim latent = Dim::fixed("latent"), rank = Dim::fixed("rank"), wide = Dim::fixed("wide");
+  const Dim heads = Dim::fixed("heads"), nope = Dim::fixed("nope"), v = Dim::fixed("v");
+  const Dim rope = Dim::fixed("rope"), half = Dim::fixed("half");
+  return jit(
+      "mla_prolog_stage2",
+      {in("latent", {t, latent}, Element::kF32), weight("kv_b", {wide, rank}),
+       in("cos", {t, half}, Element::kF32), in("sin", {t, half}, Element::kF32),
+       indices("block", {t}), indices("place", {t}), out("k_nope", {blocks, heads, tokens, nope}),
+       out("value", {blocks, heads, tokens, v}), out("k_pe", {blocks, 1, tokens, rope})},
+      [layout](Tensor latent, Tensor kv_b, Tensor cos, Tensor sin, Tensor block, Tensor place,
+               Tensor k_nope, Tensor value, Tensor k_pe) {
+        const std::int64_t rank = kv_b.size(1);
+        loop_unroll(latent.dim(0), {8, 4, 3, 2}, [&](const Index& row, int rows) {
+          const Tile c = cast(view(latent, {rows, rank}, {row, 0}), kv_b.element());
+          assemble_heads(matmul(c, kv_b), row, block, place, k_nope, value);
+          const Tile key = rotated(latent, row, rank, rows, cos, sin, layout);
+          const Index token = row + axis(0);
+          assemble_at(key, k_pe, {block[token], 0, place[token], axis(1)});
+        });
+      });
+}
+
+// One for all layers: they share its code.
+const Kernel& kernel_of(RopeLayout layout) {
+  static const Kernel interleaved = stage2_kernel(RopeLayout::kInterleaved);
+  static const Kernel half_split = stage2_kernel(RopeLayout::kHalfSplit);
+  return layout == RopeLayout::kInterleaved ? interleaved : half_split;
+}
+
+}  // namespace
+
+Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
+    : dims_(weights.dims), kv_b_(weights.kv_b), packed_(pack(weights.kv_b, executor)) {}
+
+void Stage2::run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const {
+  const Tokens tokens(call, executor);
+  kernel_of(call.layout)(
+      executor, {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),
+                 argument_of(packed_, kv_b_), tokens.cos(), tokens.sin(), tokens.block(),
+                 tokens.place(), argument_of(call.k_nope, call, dims_.heads, dims_.nope),
+                 argument_of(call.value, call, dims_.heads, dims_.v),
+                 argument_of(call.k_pe, call, 1, dims_.rope)});
+}
+
+}  // namespace tessera::ops::prolog

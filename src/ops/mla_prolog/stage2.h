@@ -1,0 +1,24 @@
+// The second stage of the KV prolog as one tile kernel: expansion of the normalised latent, split,
+// rotation and assembly.
+#pragma once
+
+#include "ops/mla_prolog/prolog_tiles.h"
+
+namespace tessera::ops::prolog {
+
+class Stage2 {
+ public:
+  // Packs kv_b; of the other weights only the dims are used.
+  Stage2(const MlaPrologWeights& weights, Executor& executor);
+
+  // projected [T, kv_rank + rope] without gaps: the normalised latent, then the unrotated key. Of
+  // the call everything but the hidden states is used.
+  void run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const;
+
+ private:
+  MlaDims dims_;
+  WeightView kv_b_;
+  tile::cpu::PackedWeight packed_;
+};
+
+}  // namespace tessera::ops::prolog
