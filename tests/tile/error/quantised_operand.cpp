@@ -14,10 +14,10 @@ void kernel(Tensor x, Tensor w, Tensor y) {
 
 int main() {
   return test::expect_refused("TL107", "an fp32 left operand", 10, 10, [] {
-    const Kernel refused = jit("refused",
-                               {in("x", {1, 64}, Element::kF32),
-                                weight("w", {32, 64}, Element::kI8), out("y", {1, 32})},
-                               kernel);
+    const Kernel refused = jit(
+        "refused",
+        {in("x", {1, 64}, Element::kF32), weight("w", {32, 64}, Element::kI8), out("y", {1, 32})},
+        kernel);
     const Argument arguments[] = {argument(nullptr, Element::kF32, {1, 64}),
                                   packed_argument(nullptr, Element::kI8, 32, 64),
                                   argument(nullptr, Element::kF32, {1, 32})};
