@@ -39,10 +39,9 @@ std::int64_t value_of(const Signature& signature, const Dim& dim, const Binding&
 
 std::size_t bytes_of(const Argument& argument) {
   if (argument.packed) {
-    const cpu::PanelLayout layout = argument.element == Element::kF32    ? cpu::PanelLayout::kF32
-                                    : argument.element == Element::kBF16 ? cpu::PanelLayout::kBF16
-                                                                         : cpu::PanelLayout::kF16;
-    return cpu::PackedShape{layout, argument.dims[0], argument.dims[1]}.bytes();
+    return cpu::PackedShape{cpu::weight_layout(argument.element), argument.dims[0],
+                            argument.dims[1]}
+        .bytes();
   }
   std::size_t n = size_in_bytes(argument.element);
   for (int d = 0; d < argument.rank; ++d)
@@ -63,6 +62,10 @@ Signature::Signature(const std::string& kernel, std::vector<Parameter> list,
     if (parameter.dims.size() > static_cast<std::size_t>(kMaxRank)) {
       fail_at(code::kBadSignature, location, "kernel {}: {} has {} dims, at most {}", kernel,
               parameter.name, parameter.dims.size(), kMaxRank);
+    }
+    if (parameter.element == Element::kI4 && parameter.role != Parameter::Role::kWeight) {
+      fail_at(code::kBadSignature, location, "kernel {}: {} of int4 is no packed weight", kernel,
+              parameter.name);
     }
     if (parameter.role == Parameter::Role::kWeight && parameter.dims.size() != 2) {
       fail_at(code::kBadSignature, location, "kernel {}: weight {} has {} dims, not [n, k]", kernel,
@@ -104,12 +107,15 @@ Binding bind(const std::string& kernel, const Signature& signature,
     const Parameter& parameter = signature.parameters[i];
     const Argument& argument = arguments[i];
     const bool packed = parameter.role == Parameter::Role::kWeight;
-    const bool fits =
-        parameter.element ? argument.element == *parameter.element : is_float(argument.element);
+    const bool fits = parameter.element ? argument.element == *parameter.element
+                      : packed          ? is_weight_element(argument.element)
+                                        : is_float(argument.element);
     if (!fits || argument.packed != packed) {
       fail_at(code::kBadCall, {}, "kernel {}: {}, but must be {}{}", kernel,
               describe(parameter, argument), packed ? "packed " : "",
-              parameter.element ? to_string(*parameter.element) : "floating-point");
+              parameter.element ? to_string(*parameter.element)
+              : packed          ? "floating-point, int8 or int4"
+                                : "floating-point");
     }
     binding.elements[i] = argument.element;
     if (argument.rank != static_cast<int>(parameter.dims.size())) {
