@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "tile/attention/attention_arguments.h"
 #include "tile/cpu/loop_builder.h"
@@ -57,11 +58,13 @@ struct AttentionForm {
   std::int64_t state_bytes() const { return outputs_offset() + kHeadGroup * output_bytes(); }
 };
 
-// A product of units: sum + broadcast * vector.
-llvm::Value* load_unit(VectorBuilder& b, const AttentionForm& form, llvm::Value* address);
+// A register of units, as the products take it.
 llvm::Value* load_units(VectorBuilder& b, const AttentionForm& form, llvm::Value* address);
-llvm::Value* multiply_units(VectorBuilder& b, const AttentionForm& form, llvm::Value* broadcast,
-                            llvm::Value* vector, llvm::Value* sum);
+
+// One unit that all lanes are multiplied with: sum + unit * vector for each of the vectors. sums[i]
+// belongs to vectors[i].
+void multiply_unit(VectorBuilder& b, const AttentionForm& form, llvm::Value* address,
+                   std::span<llvm::Value* const> vectors, std::span<llvm::Value*> sums);
 
 // The queries of a group (AttentionQuery) as units; heads that are not there become zeros.
 void emit_pack_query(ModuleBuilder& m, const AttentionForm& form, llvm::Value* arguments);

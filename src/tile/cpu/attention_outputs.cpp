@@ -106,13 +106,10 @@ class OutputEmitter {
       latents.push_back(
           load_columns(b_.at(row, v * b_.lanes() * form_.value_bytes()), columns, half));
     }
-    std::size_t i = 0;
+    std::span<Value*> rest = sums;
     for (int h = 0; h < tile_.heads; ++h) {
-      Value* broadcast = load_unit(b_, form_, b_.at(weight, h * kUnitBytes));
-      for (Value* latent : latents) {
-        sums[i] = multiply_units(b_, form_, broadcast, latent, sums[i]);
-        ++i;
-      }
+      multiply_unit(b_, form_, b_.at(weight, h * kUnitBytes), latents, rest.first(latents.size()));
+      rest = rest.subspan(latents.size());
     }
   }
 

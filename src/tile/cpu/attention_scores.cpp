@@ -1,6 +1,7 @@
 // Scores and weights: heads in the lanes, so that nothing is summed across them.
 #include <algorithm>
 
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "tile/cpu/attention_emitter.h"
@@ -23,6 +24,31 @@ llvm::FixedVectorType* pairs_type(VectorBuilder& b) {
   return llvm::FixedVectorType::get(b.ir().getBFloatTy(), static_cast<unsigned>(2 * b.lanes()));
 }
 
+// sum + the dot products of vector's pairs with the pair at an address. Spelled out, since LLVM 19
+// does not fold the broadcast of a pair into the instruction, and a broadcast by itself takes as
+// long as a third of the dot product on Zen 4.
+Value* dot_broadcast(VectorBuilder& b, Value* sum, Value* vector, Value* address) {
+  llvm::IRBuilder<>& ir = b.ir();
+  llvm::Type* pairs = b.int_type();
+  auto* type =
+      llvm::FunctionType::get(b.float_type(), {b.float_type(), pairs, ir.getPtrTy()}, false);
+  auto* code = llvm::InlineAsm::get(type, "vdpbf16ps $3{1to16}, $2, $0", "=v,0,v,*m", false);
+  llvm::CallInst* call = ir.CreateCall(type, code, {sum, ir.CreateBitCast(vector, pairs), address});
+  call->addParamAttr(
+      2, llvm::Attribute::get(ir.getContext(), llvm::Attribute::ElementType, ir.getInt32Ty()));
+  call->setOnlyReadsMemory();
+  call->setDoesNotThrow();
+  return call;
+}
+
+// The same with the one value at the address and a zero behind it.
+Value* dot_half(VectorBuilder& b, Value* sum, Value* vector, Value* address) {
+  llvm::IRBuilder<>& ir = b.ir();
+  Value* one = ir.CreateAlignedLoad(ir.getInt16Ty(), address, llvm::Align(2));
+  Value* pair = ir.CreateBitCast(b.splat(ir.CreateZExt(one, ir.getInt32Ty())), pairs_type(b));
+  return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {}, {sum, pair, vector});
+}
+
 // a where it is greater, else b: one instruction on x86.
 Value* greater(VectorBuilder& b, Value* a, Value* c) {
   return b.ir().CreateSelect(b.ir().CreateFCmpOGT(a, c), a, c);
@@ -30,22 +56,17 @@ Value* greater(VectorBuilder& b, Value* a, Value* c) {
 
 }  // namespace
 
-Value* load_unit(VectorBuilder& b, const AttentionForm& form, Value* address) {
-  if (!form.dot) return b.broadcast(Element::kF32, address);
-  Value* pair = b.ir().CreateAlignedLoad(b.ir().getInt32Ty(), address, llvm::Align(2));
-  return b.ir().CreateBitCast(b.splat(pair), pairs_type(b));
-}
-
 Value* load_units(VectorBuilder& b, const AttentionForm& form, Value* address) {
   const llvm::Align alignment(static_cast<std::uint64_t>(b.target().vector_bytes));
   return b.ir().CreateAlignedLoad(form.dot ? pairs_type(b) : b.float_type(), address, alignment);
 }
 
-Value* multiply_units(VectorBuilder& b, const AttentionForm& form, Value* broadcast, Value* vector,
-                      Value* sum) {
-  if (!form.dot) return b.mul_add(broadcast, vector, sum);
-  return b.ir().CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
-                                {sum, broadcast, vector});
+void multiply_unit(VectorBuilder& b, const AttentionForm& form, Value* address,
+                   std::span<Value* const> vectors, std::span<Value*> sums) {
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    sums[i] = form.dot ? dot_broadcast(b, sums[i], vectors[i], address)
+                       : b.mul_add(b.broadcast(Element::kF32, address), vectors[i], sums[i]);
+  }
 }
 
 Value* page_tokens(VectorBuilder& b, const AttentionForm& form, Value* tokens, Value* index) {
@@ -79,16 +100,11 @@ void emit_scores(VectorBuilder& b, const AttentionForm& form, const ScoreBlock& 
     }
     for (int t = 0; t < block.tokens; ++t) {
       Value* address = b.at(rows, t * form.row_bytes() + unit * kUnitBytes);
-      Value* value = nullptr;
+      const std::span<Value*> token_sums = std::span(sums).subspan(u(t * vectors), u(vectors));
       if (half) {
-        Value* one = ir.CreateAlignedLoad(ir.getInt16Ty(), address, llvm::Align(2));
-        value = ir.CreateBitCast(b.splat(ir.CreateZExt(one, ir.getInt32Ty())), pairs_type(b));
+        token_sums[0] = dot_half(b, token_sums[0], heads[0], address);
       } else {
-        value = load_unit(b, form, address);
-      }
-      for (int v = 0; v < vectors; ++v) {
-        Value*& sum = sums[u(t * vectors + v)];
-        sum = multiply_units(b, form, value, heads[u(v)], sum);
+        multiply_unit(b, form, address, heads, token_sums);
       }
     }
   };
