@@ -49,6 +49,12 @@ Value* dot_half(VectorBuilder& b, Value* sum, Value* vector, Value* address) {
   return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {}, {sum, pair, vector});
 }
 
+void prefetch_l2(VectorBuilder& b, Value* address, std::int64_t offset) {
+  Value* ahead = b.ir().CreateGEP(b.ir().getInt8Ty(), address, b.ir().getInt64(static_cast<std::uint64_t>(offset)));
+  b.ir().CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
+                      {ahead, b.ir().getInt32(0), b.ir().getInt32(2), b.ir().getInt32(1)});
+}
+
 // a where it is greater, else b: one instruction on x86.
 Value* greater(VectorBuilder& b, Value* a, Value* c) {
   return b.ir().CreateSelect(b.ir().CreateFCmpOGT(a, c), a, c);
@@ -123,7 +129,7 @@ void emit_scores(VectorBuilder& b, const AttentionForm& form, const ScoreBlock& 
         if (!form.widens()) {
           Value* line =
               b.at(block.next, ir.CreateMul(unit, constant(lines * kLineBytes / kUnroll)));
-          for (std::int64_t i = 0; i < lines; ++i) b.prefetch(line, i * kLineBytes);
+          for (std::int64_t i = 0; i < lines; ++i) prefetch_l2(b, line, i * kLineBytes);
         }
         return next;
       });
