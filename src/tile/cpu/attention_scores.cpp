@@ -49,10 +49,13 @@ Value* dot_half(VectorBuilder& b, Value* sum, Value* vector, Value* address) {
   return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {}, {sum, pair, vector});
 }
 
-void prefetch_l2(VectorBuilder& b, Value* address, std::int64_t offset) {
-  Value* ahead = b.ir().CreateGEP(b.ir().getInt8Ty(), address, b.ir().getInt64(static_cast<std::uint64_t>(offset)));
-  b.ir().CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
-                      {ahead, b.ir().getInt32(0), b.ir().getInt32(2), b.ir().getInt32(1)});
+// Into the second-level cache: the first would not hold the next rows beside these and the query.
+void prefetch_line(VectorBuilder& b, Value* address, std::int64_t offset) {
+  llvm::IRBuilder<>& ir = b.ir();
+  Value* line =
+      ir.CreateGEP(ir.getInt8Ty(), address, ir.getInt64(static_cast<std::uint64_t>(offset)));
+  ir.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
+                     {line, ir.getInt32(0), ir.getInt32(2), ir.getInt32(1)});
 }
 
 // a where it is greater, else b: one instruction on x86.
@@ -129,7 +132,7 @@ void emit_scores(VectorBuilder& b, const AttentionForm& form, const ScoreBlock& 
         if (!form.widens()) {
           Value* line =
               b.at(block.next, ir.CreateMul(unit, constant(lines * kLineBytes / kUnroll)));
-          for (std::int64_t i = 0; i < lines; ++i) prefetch_l2(b, line, i * kLineBytes);
+          for (std::int64_t i = 0; i < lines; ++i) prefetch_line(b, line, i * kLineBytes);
         }
         return next;
       });
