@@ -11,6 +11,6 @@ if(TESSERA_LLVM_SHARED)
 else()
   llvm_map_components_to_libnames(tessera_llvm_libraries
     core asmparser object runtimedyld target
-    x86codegen x86desc x86info aarch64codegen aarch64desc aarch64info)
+    x86asmparser x86codegen x86desc x86info aarch64codegen aarch64desc aarch64info)
   target_link_libraries(tessera_llvm INTERFACE ${tessera_llvm_libraries})
 endif()

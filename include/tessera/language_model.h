@@ -11,16 +11,16 @@
 #include <string_view>
 #include <vector>
 
-#include <tessera/dtype.h>
 #include <tessera/error.h>
 #include <tessera/generation.h>
 #include <tessera/kernels.h>
+#include <tessera/weight_format.h>
 
 namespace tessera {
 
 struct LoadOptions {
-  std::optional<DType> dtype;  // of the weights in memory; default: that of the files
-  int threads = 0;             // 0: the CPUs this process may use
+  std::optional<WeightFormat> format;  // of the weights in memory; default: that of the files
+  int threads = 0;                     // 0: the CPUs this process may use
   KernelOptions kernels;
   WarnFn warn;  // called while loading and, as long as the model lives, while running
   // Called while weights are read, from one thread at a time, with bytes_done rising to
@@ -56,7 +56,7 @@ class LanguageModel {
   LanguageModel(LanguageModel&&) noexcept;
   LanguageModel& operator=(LanguageModel&&) noexcept;
 
-  DType dtype() const;
+  WeightFormat format() const;
   int threads() const;
   std::int64_t vocab_size() const;
   std::int64_t max_context() const;  // positions of the model

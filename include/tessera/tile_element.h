@@ -12,16 +12,23 @@
 
 namespace tessera::tile {
 
-// What a tensor or a tile holds. kBool exists only as the result of a comparison.
-enum class Element : std::uint8_t { kF32, kBF16, kF16, kI8, kI32, kBool };
+// What a tensor or a tile holds. kBool exists only as the result of a comparison, kI4 only in
+// packed weights.
+enum class Element : std::uint8_t { kF32, kBF16, kF16, kI8, kI32, kBool, kI4 };
 
-std::size_t size_in_bytes(Element element);
-std::string_view to_string(Element element);  // "fp32", "bf16", "fp16", "int8", "int32", "bool"
+std::size_t size_in_bytes(Element element);  // 0 for kI4, which never stands alone
+std::string_view to_string(
+    Element element);  // "fp32", "bf16", "fp16", "int8", "int32", "bool", "int4"
 std::optional<Element> element_from_string(std::string_view name);
 Element element_of(DType dtype);
 
 inline bool is_float(Element e) {
   return e == Element::kF32 || e == Element::kBF16 || e == Element::kF16;
+}
+
+// The element types of packed weights.
+inline bool is_weight_element(Element e) {
+  return is_float(e) || e == Element::kI8 || e == Element::kI4;
 }
 
 // A place in a kernel's source.

@@ -173,7 +173,7 @@ nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) 
       m.each([](const Completion& c) { return c.time_to_first_token_s; });
   report["prefill_tokens_per_second"] = per_second(r.prefill_tokens, r.prefill_s);
   report["decode_tokens_per_second"] = per_second(r.decode_tokens, r.decode_s);
-  report["dtype"] = to_string(model.dtype());
+  report["dtype"] = to_string(model.format());
   report["threads"] = model.threads();
   report["seed"] = m.seed;
   report["finish_reason"] =
@@ -199,7 +199,7 @@ void print_summary(const LanguageModel& model, const Measured& m) {
       "prefill         {} tokens, {:.1f} tokens/s, first token after {:.3f} s\n"
       "generate        {} tokens in {:.2f} s, {:.1f} tokens/s (decode {:.1f} tokens/s)\n"
       "memory          {:.0f} MB peak while generating\n",
-      m.mode, to_string(model.dtype()), model.threads(), model.threads() == 1 ? "" : "s",
+      m.mode, to_string(model.format()), model.threads(), model.threads() == 1 ? "" : "s",
       kernels.rms_norm, kernels.rope, kernels.mla_prolog, kernels.kv_cache, model.model_load_s(),
       model.tokenizer_load_s(), megabytes(m.load_peak_bytes), r.warmup_s, r.prefill_tokens,
       per_second(r.prefill_tokens, r.prefill_s), r.completions.front().time_to_first_token_s,

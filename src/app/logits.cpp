@@ -59,7 +59,7 @@ void run(const LogitsOptions& options) {
     tensors.push_back(tensor(fmt::format("hidden.{}", layer), result.n_tokens, result.hidden_size,
                              result.hidden[layer]));
   }
-  write_safetensors(options.output, tensors, {{"dtype", std::string(to_string(model.dtype()))}});
+  write_safetensors(options.output, tensors, {{"dtype", std::string(to_string(model.format()))}});
   print_out("{}: logits [{}, {}]{}\n", options.output, result.n_tokens, result.vocab_size,
             options.hidden
                 ? fmt::format(", hidden.0 to hidden.{} [{}, {}]", result.hidden.size() - 1,

@@ -85,7 +85,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "Hugging Face folder (default: $MODEL_PATH, else the bundled model)")
       ->check(not_empty("the name of a folder"));
   command.add_option("--dtype", options.dtype, "weights in memory (default: as in the files)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "int8", "int4", "mixed"}));
   command.add_option("--threads", options.threads, "threads (default: the CPUs of this process)")
       ->check(thread_count());
   command.add_option("--device", options.device, "where to run")->capture_default_str();
@@ -113,7 +113,7 @@ std::string model_folder(const ModelOptions& options) {
 LoadOptions load_options(const ModelOptions& options) {
   check_device(options.device);
   LoadOptions load;
-  load.dtype = dtype_from_string(options.dtype);
+  load.format = weight_format_from_string(options.dtype);
   load.threads = options.threads;
   load.kernels = kernel_options(options);
   load.warn = write_warning_line;

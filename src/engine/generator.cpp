@@ -34,7 +34,7 @@ struct Sequence {
       : index(index),
         tokens(prompt.begin(), prompt.end()),
         context(context),
-        sampler(options.sampling, parts.weights.embedding.dtype()),
+        sampler(options.sampling, parts.format),
         stops(options.stop) {
     if (parts.tokenizer != nullptr) decoder.emplace(*parts.tokenizer);
     completion.prompt_tokens = std::ssize(prompt);

@@ -19,6 +19,7 @@ struct GeneratorParts {
   const text::Tokenizer* tokenizer;  // null: no text, no stop strings, on_text is not called
   ops::Executor& executor;
   ModelKernels& kernels;
+  WeightFormat format;
   DType cache_dtype;
   std::vector<std::int32_t> end_tokens;
 };

@@ -15,6 +15,7 @@
 #include "model/forward.h"
 #include "model/generation_config.h"
 #include "model/kernels.h"
+#include "model/weight_layout.h"
 #include "model/weights.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -30,11 +31,11 @@ double seconds_since(Clock::time_point start) {
 }
 
 // The type most of the checkpoint is stored in: that of the embedding.
-DType stored_dtype(const std::filesystem::path& folder) {
+WeightFormat stored_format(const std::filesystem::path& folder) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   const CheckpointTensor* embedding = checkpoint.find("model.embed_tokens.weight");
-  if (embedding == nullptr) return DType::kBF16;  // load_weights() says what is missing
-  return compute_dtype(embedding->dtype()).value_or(DType::kBF16);
+  if (embedding == nullptr) return WeightFormat::kBF16;  // load_weights() says what is missing
+  return weight_format(compute_dtype(embedding->dtype()).value_or(DType::kBF16));
 }
 
 std::vector<std::int32_t> end_tokens(const ModelConfig& config, const GenerationConfig& generation,
@@ -89,9 +90,9 @@ struct LanguageModel::Impl {
       : executor(checked_threads(options)),
         config(ModelConfig::load(folder)),
         generation_config(GenerationConfig::load(folder)),
-        dtype(options.dtype ? *options.dtype : stored_dtype(folder)) {
+        format(options.format ? *options.format : stored_format(folder)) {
     check_special_tokens(folder, generation_config, config);
-    const KernelChoice choice = choose_kernels(options.kernels, config, dtype, options.warn);
+    const KernelChoice choice = choose_kernels(options.kernels, config, format, options.warn);
     if (with_tokenizer) {
       const auto start = Clock::now();
       tokenizer = text::Tokenizer::load(folder);
@@ -100,7 +101,7 @@ struct LanguageModel::Impl {
       tokenizer_load_s = seconds_since(start);
     }
     const auto start = Clock::now();
-    weights = load_weights(folder, config, dtype, executor, options.progress);
+    weights = load_weights(folder, config, format, choice.kv_cache, executor, options.progress);
     kernels.emplace(choice, config, weights, executor, options.warn);
     model_load_s = seconds_since(start);
   }
@@ -116,7 +117,7 @@ struct LanguageModel::Impl {
   ops::Executor executor;
   ModelConfig config;
   GenerationConfig generation_config;
-  DType dtype;
+  WeightFormat format;
   std::optional<text::Tokenizer> tokenizer;
   std::optional<text::ChatTemplate> chat_template;
   double tokenizer_load_s = 0;
@@ -139,8 +140,8 @@ LanguageModel LanguageModel::load_without_tokenizer(const std::filesystem::path&
   return LanguageModel(std::make_unique<Impl>(folder, options, false));
 }
 
-DType LanguageModel::dtype() const {
-  return impl_->dtype;
+WeightFormat LanguageModel::format() const {
+  return impl_->format;
 }
 int LanguageModel::threads() const {
   return impl_->executor.n_threads();
@@ -209,10 +210,10 @@ std::string LanguageModel::decode(std::span<const std::int32_t> ids, bool skip_s
 GenerationResult LanguageModel::generate_ids(std::span<const std::vector<std::int32_t>> prompts,
                                              const GenerationOptions& options) {
   const text::Tokenizer* tokenizer = impl_->tokenizer ? &*impl_->tokenizer : nullptr;
-  return generate({impl_->config, impl_->weights, tokenizer, impl_->executor, *impl_->kernels,
-                   KvCache::dtype_for(impl_->dtype),
-                   end_tokens(impl_->config, impl_->generation_config, tokenizer)},
-                  prompts, options);
+  return generate(
+      {impl_->config, impl_->weights, tokenizer, impl_->executor, *impl_->kernels, impl_->format,
+       cache_dtype(impl_->format), end_tokens(impl_->config, impl_->generation_config, tokenizer)},
+      prompts, options);
 }
 
 Completion LanguageModel::chat(std::span<const Message> messages) {
@@ -237,7 +238,7 @@ Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden
          "logits of {} tokens take {:.1f} GB, but {:.1f} GB are free; give fewer tokens",
          ids.size(), wanted / 1e9, static_cast<double>(available_memory_bytes()) / 1e9);
   }
-  KvCache cache(impl_->config, KvCache::dtype_for(impl_->dtype), std::ssize(ids),
+  KvCache cache(impl_->config, cache_dtype(impl_->format), std::ssize(ids),
                 impl_->kernels->kv_cache());
   ForwardPass forward(impl_->config, impl_->weights, impl_->executor, *impl_->kernels);
   const Segment segment{cache.add_sequence(), ids, std::ssize(ids)};
@@ -254,7 +255,7 @@ Logits LanguageModel::logits(std::span<const std::int32_t> ids, bool with_hidden
   }
   const ops::ConstRows rows = forward.run(std::span(&segment, 1), cache, observe);
   for (std::int64_t i = 0; i < rows.rows; ++i) {
-    require_finite(rows.row(i), impl_->dtype, fmt::format(" at position {}", i));
+    require_finite(rows.row(i), impl_->format, fmt::format(" at position {}", i));
   }
   result.n_tokens = rows.rows;
   result.vocab_size = rows.columns;

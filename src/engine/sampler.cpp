@@ -29,16 +29,16 @@ void validate(const SamplingOptions& o) {
           o.repetition_penalty, "a number above 0");
 }
 
-void require_finite(std::span<const float> logits, DType weights, std::string_view place) {
+void require_finite(std::span<const float> logits, WeightFormat weights, std::string_view place) {
   const auto bad = std::ranges::find_if_not(logits, [](float x) { return std::isfinite(x); });
   if (bad == logits.end()) return;
   fail(ErrorCode::kNotFinite, "the logit of token {}{} is {}: the weights are damaged{}",
        bad - logits.begin(), place, std::isnan(*bad) ? "NaN" : "infinite",
-       weights == DType::kF32 ? "; check them or download them again"
-                              : " or overflow; try --dtype fp32");
+       weights == WeightFormat::kF32 ? "; check them or download them again"
+                                     : " or overflow; try --dtype fp32");
 }
 
-Sampler::Sampler(const SamplingOptions& options, DType weights)
+Sampler::Sampler(const SamplingOptions& options, WeightFormat weights)
     : options_(options), weights_(weights), random_(options.seed) {
   validate(options);
 }

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "io/quote.h"
 #include "model/kernels.h"
+#include "model/weight_layout.h"
 #include "ops/registry.h"
 
 namespace tessera {
@@ -15,18 +16,18 @@ namespace {
 // A call of one token as the forward pass makes it, to ask implementations whether they can run it.
 // Nothing reads its memory.
 struct Probe {
-  Probe(const ops::MlaDims& d, DType dtype, bool bias, KvCacheForm form) {
+  Probe(const ops::MlaDims& d, WeightFormat format, bool bias, KvCacheForm form) {
     weights.dims = d;
-    weights.kv_a = {byte(), dtype, d.latent_row(), d.hidden, d.hidden, 1};
+    weights.kv_a.layout = layout_of(format, WeightRole::kAttention);
+    weights.kv_b.layout = weights.kv_a.layout;
     weights.kv_a_bias = bias ? &number_ : nullptr;
     weights.norm = &number_;
-    weights.kv_b = {byte(), dtype, d.heads * d.head_row(), d.kv_rank, d.kv_rank, 1};
     call.hidden = {&number_, 1, d.hidden};
     call.cos = {&number_, 1, d.rope / 2};
     call.sin = call.cos;
     call.blocks = 1;
     call.block_tokens = KvCache::kPageTokens;
-    const DType cache = KvCache::dtype_for(dtype);
+    const DType cache = cache_dtype(format);
     if (form == KvCacheForm::kLatent) {
       call.latent = {byte(), cache};
       return;
@@ -53,16 +54,17 @@ struct Probe {
 
 // Why the model's own prolog cannot be run; empty: it can.
 std::string unsupported(const ops::MlaPrologImplementation& implementation, const ModelConfig& c,
-                        DType dtype, KvCacheForm form) {
+                        WeightFormat format, KvCacheForm form) {
   const ops::MlaDims dims{c.hidden_size, c.n_heads,     c.kv_lora_rank,
                           c.qk_nope_dim, c.qk_rope_dim, c.v_dim};
-  return Probe(dims, dtype, c.attention_bias, form).unsupported(implementation);
+  return Probe(dims, format, c.attention_bias, form).unsupported(implementation);
 }
 
 // Whether it writes that form for anybody: for plain dims without bias.
-bool writes(const ops::MlaPrologImplementation& implementation, DType dtype, KvCacheForm form) {
+bool writes(const ops::MlaPrologImplementation& implementation, WeightFormat format,
+            KvCacheForm form) {
   constexpr ops::MlaDims kPlain{64, 2, 64, 64, 64, 64};
-  return Probe(kPlain, dtype, false, form).unsupported(implementation).empty();
+  return Probe(kPlain, format, false, form).unsupported(implementation).empty();
 }
 
 [[noreturn]] void refuse(const std::string& prolog, KvCacheForm only) {
@@ -118,11 +120,11 @@ bool is_fusion(const ops::MlaPrologImplementation& implementation) {
 
 // Why no prolog that is more than a sequence of native operators can run the model: the sentence
 // about the fastest that writes this form of cache. Empty: one can.
-std::string no_fusion(const ModelConfig& c, DType dtype, KvCacheForm form) {
+std::string no_fusion(const ModelConfig& c, WeightFormat format, KvCacheForm form) {
   std::string sentence;
   for (const ops::MlaPrologImplementation* candidate : ops::mla_prolog_implementations()) {
-    if (!is_fusion(*candidate) || !writes(*candidate, dtype, form)) continue;
-    const std::string why = unsupported(*candidate, c, dtype, form);
+    if (!is_fusion(*candidate) || !writes(*candidate, format, form)) continue;
+    const std::string why = unsupported(*candidate, c, format, form);
     if (why.empty()) return {};
     if (sentence.empty()) sentence = native_instead("mla_prolog", candidate->name, why);
   }
@@ -130,13 +132,13 @@ std::string no_fusion(const ModelConfig& c, DType dtype, KvCacheForm form) {
 }
 
 void choose_prolog(KernelChoice& choice, const KernelOptions& options, const ModelConfig& c,
-                   DType dtype, const WarnFn& warn) {
+                   WeightFormat format, const WarnFn& warn) {
   const std::string& name = options.mla_prolog;
   const std::optional<KvCacheForm> form = cache_form(options.kv_cache);
   choice.kv_cache = form.value_or(KvCacheForm::kLatent);
   if (name == "native") return;
   if (name == "auto" || name == "fusion") {
-    const std::string why_not = no_fusion(c, dtype, choice.kv_cache);
+    const std::string why_not = no_fusion(c, format, choice.kv_cache);
     if (why_not.empty()) {
       choice.mla_prolog = &ops::kMlaPrologAuto;
     } else if (name == "fusion" && warn) {
@@ -146,8 +148,8 @@ void choose_prolog(KernelChoice& choice, const KernelOptions& options, const Mod
   }
 
   const ops::MlaPrologImplementation& named = ops::mla_prolog_implementation(name);
-  const bool writes_latent = writes(named, dtype, KvCacheForm::kLatent);
-  const bool writes_expanded = writes(named, dtype, KvCacheForm::kExpanded);
+  const bool writes_latent = writes(named, format, KvCacheForm::kLatent);
+  const bool writes_expanded = writes(named, format, KvCacheForm::kExpanded);
   if (!writes_latent && writes_expanded) {
     if (form == KvCacheForm::kLatent) refuse(name, KvCacheForm::kExpanded);
     choice.kv_cache = KvCacheForm::kExpanded;
@@ -155,7 +157,7 @@ void choose_prolog(KernelChoice& choice, const KernelOptions& options, const Mod
   if (writes_latent && !writes_expanded && form == KvCacheForm::kExpanded) {
     refuse(name, KvCacheForm::kLatent);
   }
-  if (const std::string why = unsupported(named, c, dtype, choice.kv_cache); !why.empty()) {
+  if (const std::string why = unsupported(named, c, format, choice.kv_cache); !why.empty()) {
     if (warn) warn(native_instead("mla_prolog", name, why));
     choice.kv_cache = form.value_or(KvCacheForm::kLatent);
   } else if (!is_native(named)) {
@@ -165,12 +167,12 @@ void choose_prolog(KernelChoice& choice, const KernelOptions& options, const Mod
 
 }  // namespace
 
-KernelChoice choose_kernels(const KernelOptions& options, const ModelConfig& config, DType dtype,
-                            const WarnFn& warn) {
+KernelChoice choose_kernels(const KernelOptions& options, const ModelConfig& config,
+                            WeightFormat format, const WarnFn& warn) {
   KernelChoice choice;
   choice.rms_norm = &choose_rms_norm(options.rms_norm, config);
   choice.rope = &choose_rope(options.rope, config);
-  choose_prolog(choice, options, config, dtype, warn);
+  choose_prolog(choice, options, config, format, warn);
   return choice;
 }
 

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/convert.h"
 #include "base/fail.h"
-#include "ops/matmul/matmul.h"
+#include "ops/linear/linear.h"
 #include "ops/mha_attention/mha_attention.h"
 #include "ops/mla_attention/mla_attention.h"
 #include "ops/moe/moe.h"
@@ -77,7 +76,6 @@ void check(std::span<const Segment> segments, const ModelConfig& config, const K
 struct ForwardPass::Activations {
   ops::Rows x;         // [T, hidden]: the residual stream
   ops::Rows normed;    // [T, hidden]
-  ops::Rows branch;    // [T, hidden]: what a layer adds to the stream
   ops::Rows cos, sin;  // [T, rope / 2]
   ops::Rows q_a;       // [T, q_lora_rank]
   ops::Rows q;         // [T, heads * (nope + rope)]
@@ -116,7 +114,6 @@ ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_
   const Array arrays[] = {
       {&a.x, n_tokens, c.hidden_size},
       {&a.normed, n_tokens, c.hidden_size},
-      {&a.branch, n_tokens, c.hidden_size},
       {&a.cos, n_tokens, c.qk_rope_dim / 2},
       {&a.sin, n_tokens, c.qk_rope_dim / 2},
       {&a.q_a, n_tokens, c.q_lora_rank.value_or(0)},
@@ -172,10 +169,8 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
     kernels_.rms_norm(a.x, layer.input_norm.floats(), eps, a.normed);
     attention(layer.attention, i, segments, cache, a);
-    add(a.branch, a.x);
     kernels_.rms_norm(a.x, layer.post_attention_norm.floats(), eps, a.normed);
     feed_forward(layer, a);
-    add(a.branch, a.x);
     if (observe) observe(i, a.x);
   }
 
@@ -188,22 +183,20 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
     }
   }
   kernels_.rms_norm(a.selected, weights_.final_norm.floats(), eps, a.selected);
-  matmul(a.selected, weights_.output_head().view(), a.logits, executor_);
+  linear(a.selected, weights_.head, a.logits, executor_);
   return a.logits;
 }
 
 void ForwardPass::embed(std::span<const Segment> segments, const ops::Rows& x) const {
-  const ops::Weight& table = weights_.embedding;
   std::int64_t row = 0;
   for (const Segment& s : segments) {
     for (std::int32_t token : s.tokens) {
-      convert(table.row(token), table.dtype(), x.row(row++).data(), DType::kF32,
-              static_cast<std::size_t>(x.columns));
+      weights_.embedding.row(token, x.row(row++));
     }
   }
 }
 
-// branch = attention(normed), in the form of the cache.
+// x += attention(normed), in the form of the cache.
 void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
                             std::span<const Segment> segments, KvCache& cache, Activations& a) {
   query(w, a);
@@ -213,8 +206,8 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   } else {
     attend_expanded(layer, cache, a);
   }
-  matmul(a.values, w.o.view(), a.branch, executor_);
-  add_bias(w.o_bias, a.branch);
+  linear(a.values, w.o, a.x, executor_, ops::Epilogue::kAdd);
+  add_bias(w.o_bias, a.x);
 }
 
 // values = what every head reads, in absorbed form: see ops/mla_attention.
@@ -229,22 +222,23 @@ void ForwardPass::attend_absorbed(const AttentionWeights& w, std::int64_t layer,
   const ops::Heads values{a.values.data, n, c.n_heads, a.values.stride, c.v_dim};
 
   // Per head: its unrotated query through W_UK, beside its rotated query.
-  std::vector<ops::MatmulJob> into_latent;
-  std::vector<ops::MatmulJob> out_of_latent;
+  std::vector<ops::LinearJob> into_latent(w.key_to_latent.size());
+  std::vector<ops::LinearJob> out_of_latent(w.latent_to_value.size());
   for (std::int64_t h = 0; h < c.n_heads; ++h) {
-    const ops::WeightView both =
-        w.kv_b.view().outputs(h * (c.qk_nope_dim + c.v_dim), c.qk_nope_dim + c.v_dim);
-    into_latent.push_back({q.head(h, c.qk_nope_dim), both.outputs(0, c.qk_nope_dim).transposed(),
-                           absorbed.head(h, c.kv_lora_rank)});
-    out_of_latent.push_back({attended.head(h, c.kv_lora_rank), both.outputs(c.qk_nope_dim, c.v_dim),
-                             values.head(h, c.v_dim)});
+    const auto i = static_cast<std::size_t>(h);
+    into_latent[i].x = q.head(h, c.qk_nope_dim);
+    into_latent[i].w = &w.key_to_latent[i];
+    into_latent[i].y = absorbed.head(h, c.kv_lora_rank);
+    out_of_latent[i].x = attended.head(h, c.kv_lora_rank);
+    out_of_latent[i].w = &w.latent_to_value[i];
+    out_of_latent[i].y = values.head(h, c.v_dim);
     for (std::int64_t r = 0; r < n; ++r) {
       std::copy_n(q.at(r, h) + c.qk_nope_dim, c.qk_rope_dim, absorbed.at(r, h) + c.kv_lora_rank);
     }
   }
-  matmul(into_latent, executor_);
+  linear(into_latent, executor_);
   mla_attention(absorbed, cache.layer(layer), a.visible, attention_scale_, attended, executor_);
-  matmul(out_of_latent, executor_);
+  linear(out_of_latent, executor_);
 }
 
 // The same over keys and values that the cache holds.
@@ -259,12 +253,12 @@ void ForwardPass::attend_expanded(std::int64_t layer, const KvCache& cache, Acti
 void ForwardPass::query(const AttentionWeights& w, Activations& a) {
   const ModelConfig& c = config_;
   if (w.q_a.empty()) {
-    matmul(a.normed, w.q.view(), a.q, executor_);
+    linear(a.normed, w.q, a.q, executor_);
   } else {
-    matmul(a.normed, w.q_a.view(), a.q_a, executor_);
+    linear(a.normed, w.q_a, a.q_a, executor_);
     add_bias(w.q_a_bias, a.q_a);
     kernels_.rms_norm(a.q_a, w.q_a_norm.floats(), kLatentNormEps, a.q_a);
-    matmul(a.q_a, w.q_b.view(), a.q, executor_);
+    linear(a.q_a, w.q_b, a.q, executor_);
   }
   const ops::Heads rotated{a.q.data + c.qk_nope_dim, a.q.rows, c.n_heads, a.q.stride, c.qk_dim()};
   kernels_.rope(rotated, a.cos, a.sin);
@@ -283,14 +277,14 @@ void ForwardPass::keep(const AttentionWeights& w, std::int64_t layer,
   cache.direct_to(layer, call);
   if (kernels_.mla_prolog(layer, call)) return;
 
-  matmul(a.normed, w.kv_a.view(), a.latent, executor_);
+  linear(a.normed, w.kv_a, a.latent, executor_);
   add_bias(w.kv_a_bias, a.latent);
   const ops::Rows latent = a.latent.columns_from(0, c.kv_lora_rank);
   const ops::Rows k_pe = a.latent.columns_from(c.kv_lora_rank, c.qk_rope_dim);
   kernels_.rms_norm(latent, w.kv_a_norm.floats(), kLatentNormEps, latent);
   kernels_.rope({k_pe.data, k_pe.rows, 1, k_pe.stride, 0}, a.cos, a.sin);
   const bool expand = cache.form() == KvCacheForm::kExpanded;
-  if (expand) matmul(latent, w.kv_b.view(), a.expanded, executor_);
+  if (expand) linear(latent, w.kv_b, a.expanded, executor_);
 
   std::int64_t row = 0;
   for (const Segment& s : segments) {
@@ -306,23 +300,18 @@ void ForwardPass::keep(const AttentionWeights& w, std::int64_t layer,
   }
 }
 
-// branch = the layer's feed-forward network of normed: dense, or shared plus routed experts.
+// x += the layer's feed-forward network of normed: dense, or shared plus routed experts.
 void ForwardPass::feed_forward(const LayerWeights& w, Activations& a) {
   if (w.router.empty()) {
-    ops::feed_forward(a.normed, w.dense, a.branch, executor_);
+    ops::feed_forward(a.normed, w.dense, a.x, executor_);
     return;
   }
-  if (w.shared.down.empty()) {
-    for (std::int64_t r = 0; r < a.branch.rows; ++r) std::ranges::fill(a.branch.row(r), 0.0f);
-  } else {
-    ops::feed_forward(a.normed, w.shared, a.branch, executor_);
-  }
-  matmul(a.normed, w.router.view(), a.scores, executor_);
+  linear(a.normed, w.router, a.scores, executor_);
   const auto n_choices = static_cast<std::size_t>(a.x.rows * router_.top_k);
   std::vector<std::int32_t> experts(n_choices);
   std::vector<float> expert_weights(n_choices);
   route(a.scores, router_, experts, expert_weights);
-  moe(a.normed, w.experts, experts, expert_weights, a.branch, executor_);
+  moe(a.normed, w.experts, w.shared, experts, expert_weights, a.x, executor_);
 }
 
 }  // namespace tessera

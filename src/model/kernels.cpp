@@ -39,11 +39,11 @@ ModelKernels::ModelKernels(const KernelChoice& choice, const ModelConfig& config
   for (const LayerWeights& layer : weights.layers) {
     const AttentionWeights& w = layer.attention;
     prolog_weights_.push_back({.dims = dims,
-                               .kv_a = w.kv_a.view(),
+                               .kv_a = w.kv_a,
                                .kv_a_bias = w.kv_a_bias.empty() ? nullptr : w.kv_a_bias.floats(),
                                .norm = w.kv_a_norm.floats(),
                                .eps = kLatentNormEps,
-                               .kv_b = w.kv_b.view()});
+                               .kv_b = w.kv_b});
   }
   if (choice.mla_prolog == &ops::kMlaPrologAuto) return;
   run_chosen(mla_prolog_, mla_prolog_.name, {}, [&] { prologs_of(*choice.mla_prolog); });

@@ -33,12 +33,12 @@ struct KernelChoice {
   KvCacheForm kv_cache = KvCacheForm::kLatent;
 };
 
-// What the options mean for such a model, weights in `dtype`. Where the options name an
+// What the options mean for such a model, weights in `format`. Where the options name an
 // implementation that cannot run it, warns and takes the native one; "auto" passes over it in
 // silence. Throws Error(kInvalidArgument) for an unknown name, and for a prolog that does not write
 // the form of cache that is asked for.
-KernelChoice choose_kernels(const KernelOptions& options, const ModelConfig& config, DType dtype,
-                            const WarnFn& warn);
+KernelChoice choose_kernels(const KernelOptions& options, const ModelConfig& config,
+                            WeightFormat format, const WarnFn& warn);
 
 // "rope tile needs a multiple of 16; the native operators run instead".
 std::string native_instead(std::string_view op, std::string_view name, std::string_view why);

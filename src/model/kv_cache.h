@@ -36,12 +36,6 @@ class KvCache {
  public:
   static constexpr std::int64_t kPageTokens = 64;
 
-  // fp32 or, for bf16 weights, bf16. fp16 has no cache of its own: bf16 would lose three bits of
-  // it.
-  static DType dtype_for(DType weights) {
-    return weights == DType::kBF16 ? DType::kBF16 : DType::kF32;
-  }
-
   // What a cache for that many tokens takes, rounded up to whole pages; the largest std::size_t
   // where that is beyond it.
   static std::size_t bytes_for(const ModelConfig& config, DType dtype, std::int64_t tokens,

@@ -4,34 +4,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include <tessera/dtype.h>
+#include <tessera/weight_format.h>
 
 #include "base/progress.h"
 #include "model/config.h"
+#include "model/embedding.h"
+#include "model/kv_cache.h"
 #include "ops/executor.h"
+#include "ops/linear/linear.h"
 #include "ops/moe/moe.h"
 #include "ops/weight.h"
 
 namespace tessera {
 
-// Matrices are [outputs, inputs] in the dtype of the model. Norm weights and biases are [1, n] and
-// the router is [experts, hidden], always in fp32. An empty Weight stands for one the model does
-// not have.
+// Matrices map inputs to outputs, [outputs, inputs], packed in the model's format; vectors are
+// [1, n] in fp32. What the model does not have is empty.
 struct AttentionWeights {
-  ops::Weight q;    // [heads * (nope + rope), hidden], without q_lora_rank
-  ops::Weight q_a;  // [q_lora_rank, hidden], with it
+  ops::PackedLinear q;    // [heads * (nope + rope), hidden], without q_lora_rank
+  ops::PackedLinear q_a;  // [q_lora_rank, hidden], with it
   ops::Weight q_a_bias;
   ops::Weight q_a_norm;
-  ops::Weight q_b;   // [heads * (nope + rope), q_lora_rank]
-  ops::Weight kv_a;  // [kv_lora_rank + rope, hidden]
+  ops::PackedLinear q_b;   // [heads * (nope + rope), q_lora_rank]
+  ops::PackedLinear kv_a;  // [kv_lora_rank + rope, hidden]
   ops::Weight kv_a_bias;
-  ops::Weight kv_a_norm;  // [1, kv_lora_rank]
-  ops::Weight kv_b;       // [heads * (nope + v), kv_lora_rank]: per head W_UK, then W_UV
-  ops::Weight o;          // [hidden, heads * v]
+  ops::Weight kv_a_norm;
+  // kv_b [heads * (nope + v), kv_lora_rank] has for each head W_UK, then W_UV. An expanded cache
+  // needs it whole; a latent one needs the parts of each head, W_UK from keys to latents.
+  ops::PackedLinear kv_b;
+  std::vector<ops::PackedLinear> key_to_latent;    // per head [kv_lora_rank, nope]
+  std::vector<ops::PackedLinear> latent_to_value;  // per head [v, kv_lora_rank]
+  ops::PackedLinear o;                             // [hidden, heads * v]
   ops::Weight o_bias;
 };
 
@@ -39,19 +44,17 @@ struct LayerWeights {
   ops::Weight input_norm;
   AttentionWeights attention;
   ops::Weight post_attention_norm;
-  ops::FeedForward dense;  // in the first layers, else empty
-  ops::Weight router;      // [experts, hidden] in the others
+  ops::FeedForward dense;    // in the first layers, else empty
+  ops::PackedLinear router;  // [experts, hidden] in the others, in fp32
   std::vector<ops::FeedForward> experts;
   ops::FeedForward shared;  // the shared experts, as one network; may be empty
 };
 
 struct ModelWeights {
-  ops::Weight embedding;  // [vocab, hidden]
+  Embedding embedding;  // [vocab, hidden], in the checkpoint
   std::vector<LayerWeights> layers;
   ops::Weight final_norm;
-  ops::Weight head;  // [vocab, hidden]; empty where the embedding serves as head
-
-  const ops::Weight& output_head() const { return head.empty() ? embedding : head; }
+  ops::PackedLinear head;  // [vocab, hidden]; of the embedding where that serves as head
 };
 
 // A tensor of a checkpoint.
@@ -63,15 +66,16 @@ struct TensorShape {
 // Exactly the tensors that load_weights() wants, in the order of the layers.
 std::vector<TensorShape> checkpoint_tensors(const ModelConfig& config);
 
-// Bytes of all weights of such a model in that dtype.
-std::size_t weight_bytes(const ModelConfig& config, DType dtype);
+// Bytes of all weights of such a model in that format, for that form of cache.
+std::size_t weight_bytes(const ModelConfig& config, WeightFormat format, KvCacheForm form);
 
-// Reads the checkpoint in `folder` (model.safetensors, or shards with an index), on all threads,
-// converting to dtype. Throws Error: what Checkpoint::open throws; kMissingTensor and
-// kUnexpectedTensor where files and config differ; kWrongShape; kUnsupported for an element type
-// that is not F32, BF16 or F16, and for a value that fp16 cannot hold; kOutOfMemory before anything
-// is allocated.
+// Reads the checkpoint in `folder` (model.safetensors, or shards with an index), packing on all
+// threads. Throws Error: what Checkpoint::open throws; kMissingTensor and kUnexpectedTensor where
+// files and config differ; kWrongShape; kUnsupported for an element type that is not F32, BF16 or
+// F16, for a value that fp16 cannot hold, and for one that is not finite where it would be
+// quantised; kOutOfMemory before anything is allocated.
 ModelWeights load_weights(const std::filesystem::path& folder, const ModelConfig& config,
-                          DType dtype, ops::Executor& executor, const ProgressFn& progress);
+                          WeightFormat format, KvCacheForm form, ops::Executor& executor,
+                          const ProgressFn& progress);
 
 }  // namespace tessera

@@ -33,11 +33,14 @@ class Worker {
   static constexpr int kPrologSlot = 3;
   static constexpr int kStageSlot = 4;  // between the stages of a prolog
   static constexpr int kLinearSlot = 5;
+  static constexpr int kFeedForwardSlot = 6;
+  static constexpr int kAttentionSlot = 7;      // of one task
+  static constexpr int kAttentionCallSlot = 8;  // of the whole call
 
   MatmulCache& matmul_cache() { return *matmul_cache_; }
 
  private:
-  static constexpr int kSlots = 6;
+  static constexpr int kSlots = 9;
   std::byte* scratch_bytes(int slot, std::size_t bytes);
 
   Buffer scratch_[kSlots];

@@ -34,9 +34,9 @@ const std::vector<Expected>& expected() {
   return all;
 }
 
-LanguageModel load(DType dtype, int threads = 2, const KernelOptions& kernels = {}) {
+LanguageModel load(WeightFormat format, int threads = 2, const KernelOptions& kernels = {}) {
   LoadOptions options;
-  options.dtype = dtype;
+  options.format = format;
   options.threads = threads;
   options.kernels = kernels;
   options.warn = [](std::string_view sentence) { ADD_FAILURE() << "warning: " << sentence; };
@@ -57,13 +57,13 @@ std::vector<std::int32_t> prompt_of(const LanguageModel& model, const Expected& 
 }
 
 TEST(DemoModel, PromptsHaveTheIdsThatTransformersGives) {
-  const LanguageModel model = load(DType::kBF16);
+  const LanguageModel model = load(WeightFormat::kBF16);
   ASSERT_GE(expected().size(), 6u);
   for (const Expected& e : expected()) EXPECT_EQ(prompt_of(model, e), e.prompt_ids) << e.prompt;
 }
 
 TEST(DemoModel, GreedyTokensEqualTransformersInEveryDtype) {
-  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (WeightFormat dtype : {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kF16}) {
     LanguageModel model = load(dtype);
     for (const Expected& e : expected()) {
       const auto result = model.generate_ids({&e.prompt_ids, 1}, greedy());
@@ -78,7 +78,7 @@ TEST(DemoModel, GreedyTokensDoNotDependOnChunksBatchAndThreads) {
   std::vector<std::vector<std::int32_t>> prompts;
   for (std::size_t i = 0; i < 4; ++i) prompts.push_back(expected()[i].prompt_ids);
   for (int threads : {1, 2, 3}) {
-    LanguageModel model = load(DType::kBF16, threads);
+    LanguageModel model = load(WeightFormat::kBF16, threads);
     for (std::int64_t chunk : {1, 7, 64}) {
       GenerationOptions options = greedy();
       options.prefill_chunk = chunk;
@@ -96,7 +96,7 @@ TEST(DemoModel, GreedyTokensDoNotDependOnChunksBatchAndThreads) {
 TEST(DemoModel, GreedyTokensDoNotDependOnTheKernels) {
   std::vector<std::vector<std::int32_t>> prompts;
   for (std::size_t i = 0; i < 4; ++i) prompts.push_back(expected()[i].prompt_ids);
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (WeightFormat dtype : {WeightFormat::kF32, WeightFormat::kBF16}) {
     for (const KernelOptions& kernels : testing::kernel_combinations()) {
       SCOPED_TRACE(testing::describe(kernels) + ", " + std::string(to_string(dtype)));
       LanguageModel model = load(dtype, 2, kernels);
@@ -120,7 +120,7 @@ TEST(DemoModel, GreedyTokensDoNotDependOnTheKernels) {
 
 TEST(DemoModel, TheKernelsHaveTheSameBitsForEveryThreadCount) {
   const std::vector<std::int32_t>& ids = expected()[0].prompt_ids;
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (WeightFormat dtype : {WeightFormat::kF32, WeightFormat::kBF16}) {
     for (const KernelOptions& kernels : testing::fast_combinations()) {
       const std::vector<float> one = load(dtype, 1, kernels).logits(ids).logits;
       for (int threads : {2, 3}) {
@@ -132,7 +132,7 @@ TEST(DemoModel, TheKernelsHaveTheSameBitsForEveryThreadCount) {
 }
 
 TEST(DemoModel, StreamedPiecesMakeUpTheText) {
-  LanguageModel model = load(DType::kBF16);
+  LanguageModel model = load(WeightFormat::kBF16);
   GenerationOptions options = greedy();
   std::vector<std::string> streamed(2);
   options.on_text = [&](std::size_t prompt, std::string_view text) { streamed[prompt] += text; };
@@ -146,7 +146,7 @@ TEST(DemoModel, StreamedPiecesMakeUpTheText) {
 }
 
 TEST(DemoModel, TheSameSeedGivesTheSameTextAtAnyBatchSize) {
-  LanguageModel model = load(DType::kF32);
+  LanguageModel model = load(WeightFormat::kF32);
   GenerationOptions options = greedy(30);
   options.sampling.temperature = 3;  // hot enough that the model wanders
   options.sampling.top_p = 0.95;
@@ -165,7 +165,7 @@ TEST(DemoModel, TheSameSeedGivesTheSameTextAtAnyBatchSize) {
 }
 
 TEST(DemoModel, EndsWithEachFinishReason) {
-  LanguageModel model = load(DType::kBF16);
+  LanguageModel model = load(WeightFormat::kBF16);
   const Expected& e = expected()[0];  // a short answer that ends by itself
   const auto run = [&](const GenerationOptions& options) {
     return std::move(model.generate_ids({&e.prompt_ids, 1}, options).completions[0]);
@@ -206,7 +206,7 @@ std::string error_of(const std::function<void()>& action) {
 }
 
 TEST(DemoModel, RefusesWhatCannotRun) {
-  LanguageModel model = load(DType::kBF16);
+  LanguageModel model = load(WeightFormat::kBF16);
   const std::vector<std::int32_t> prompt = expected()[0].prompt_ids;
   const auto with = [&](const std::vector<std::int32_t>& ids, auto change) {
     GenerationOptions options = greedy(4);
@@ -239,7 +239,7 @@ TEST(DemoModel, RefusesWhatCannotRun) {
 }
 
 TEST(DemoModel, LogitsAgreeWithGeneration) {
-  LanguageModel model = load(DType::kF32);
+  LanguageModel model = load(WeightFormat::kF32);
   const Expected& e = expected()[0];
   std::vector<std::int32_t> all = e.prompt_ids;
   all.insert(all.end(), e.token_ids.begin(), e.token_ids.end());
@@ -256,13 +256,13 @@ TEST(DemoModel, LogitsAgreeWithGeneration) {
 }
 
 TEST(DemoModel, RefusesANegativeNumberOfThreads) {
-  EXPECT_EQ(error_of([] { load(DType::kBF16, -1); }),
+  EXPECT_EQ(error_of([] { load(WeightFormat::kBF16, -1); }),
             "invalid-argument: LoadOptions::threads must be 0 (the CPUs of this process) or more, "
             "not -1");
 }
 
 TEST(DemoModel, TokensThatTheTokenizerLacksHaveNoText) {
-  const LanguageModel model = load(DType::kBF16);  // its vocabulary is padded
+  const LanguageModel model = load(WeightFormat::kBF16);  // its vocabulary is padded
   const auto last = static_cast<std::int32_t>(model.vocab_size() - 1);
   const std::vector<std::int32_t> ids = {last, model.text_prompt("a").back(), last};
   EXPECT_EQ(model.decode(ids), "a");

@@ -334,7 +334,7 @@ TEST(Sampler, RefusesLogitsThatAreNotFinite) {
 
 TEST(RequireFinite, AdvisesFp32OnlyWhereItIsNotInUse) {
   const std::vector<float> logits = {0, 1, std::nanf("")};
-  const auto sentence = [&](DType weights) -> std::string {
+  const auto sentence = [&](WeightFormat weights) -> std::string {
     try {
       require_finite(logits, weights, " at position 4");
     } catch (const Error& error) {
@@ -342,10 +342,10 @@ TEST(RequireFinite, AdvisesFp32OnlyWhereItIsNotInUse) {
     }
     return "";
   };
-  EXPECT_EQ(sentence(DType::kBF16),
+  EXPECT_EQ(sentence(WeightFormat::kBF16),
             "the logit of token 2 at position 4 is NaN: the weights are damaged or overflow; try "
             "--dtype fp32");
-  EXPECT_EQ(sentence(DType::kF32),
+  EXPECT_EQ(sentence(WeightFormat::kF32),
             "the logit of token 2 at position 4 is NaN: the weights are damaged; check them or "
             "download them again");
 }

@@ -54,14 +54,16 @@ class WarmUp : public ::testing::Test {
     options.max_new_tokens = 4;
     options.sampling.temperature = 0;
     options.warmup_seq_lens = std::move(lengths);
-    return generate({config_, weights_, nullptr, executor_, *kernels_, DType::kF32, {}}, prompts,
-                    options);
+    return generate(
+        {config_, weights_, nullptr, executor_, *kernels_, WeightFormat::kF32, DType::kF32, {}},
+        prompts, options);
   }
 
   std::filesystem::path folder_ = testing::reference_folder("lite");
   testing::AlwaysParallel executor_{2};
   ModelConfig config_ = ModelConfig::load(folder_);
-  ModelWeights weights_ = load_weights(folder_, config_, DType::kF32, executor_, nullptr);
+  ModelWeights weights_ =
+      load_weights(folder_, config_, WeightFormat::kF32, KvCacheForm::kLatent, executor_, nullptr);
   std::optional<ModelKernels> kernels_;
   std::vector<std::string> warnings_;
 };

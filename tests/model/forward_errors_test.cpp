@@ -58,7 +58,8 @@ class RefusedStep : public ::testing::Test {
   std::filesystem::path folder_ = testing::reference_folder("lite");  // vocab 128, 640 positions
   testing::AlwaysParallel executor_{2};
   ModelConfig config_ = ModelConfig::load(folder_);
-  ModelWeights weights_ = load_weights(folder_, config_, DType::kF32, executor_, nullptr);
+  ModelWeights weights_ =
+      load_weights(folder_, config_, WeightFormat::kF32, KvCacheForm::kLatent, executor_, nullptr);
   ModelKernels kernels_{{}, config_, weights_, executor_};
   ForwardPass forward_{config_, weights_, executor_, kernels_};
 };

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "model/forward.h"
+#include "model/weight_layout.h"
 #include "tests/always_parallel.h"
 #include "tests/compare.h"
 #include "tests/io/expect_error.h"
@@ -31,32 +32,40 @@ struct Loaded {
   Loaded(const std::string& name, DType dtype, int threads = 2)
       : executor(threads),
         config(ModelConfig::load(reference_folder(name))),
-        weights(load_weights(reference_folder(name), config, dtype, executor, nullptr)),
-        dtype(dtype) {}
+        latent(load(name, weight_format(dtype), KvCacheForm::kLatent)),
+        expanded(load(name, weight_format(dtype), KvCacheForm::kExpanded)),
+        format(weight_format(dtype)) {}
+
+  ModelWeights load(const std::string& name, WeightFormat as, KvCacheForm form) {
+    return load_weights(reference_folder(name), config, as, form, executor, nullptr);
+  }
+  const ModelWeights& weights(KvCacheForm form) const {
+    return form == KvCacheForm::kLatent ? latent : expanded;
+  }
 
   testing::AlwaysParallel executor;
   ModelConfig config;
-  ModelWeights weights;
-  DType dtype;
+  ModelWeights latent, expanded;
+  WeightFormat format;
 };
 
 // The model with one choice of kernels.
 struct WithKernels {
   WithKernels(Loaded& model, const KernelChoice& choice)
       : model(model),
-        kernels(choice, model.config, model.weights, model.executor, recorder()),
-        forward(model.config, model.weights, model.executor, kernels) {}
+        kernels(choice, model.config, model.weights(choice.kv_cache), model.executor, recorder()),
+        forward(model.config, model.weights(choice.kv_cache), model.executor, kernels) {}
   WithKernels(Loaded& model, const KernelOptions& options)
-      : model(model),
-        kernels(choose_kernels(options, model.config, model.dtype, recorder()), model.config,
-                model.weights, model.executor, recorder()),
-        forward(model.config, model.weights, model.executor, kernels) {}
+      : WithKernels(model,
+                    choose_kernels(options, model.config, model.format, [](std::string_view) {})) {
+    choose_kernels(options, model.config, model.format, recorder());
+  }
 
   WarnFn recorder() {
     return [this](std::string_view sentence) { warnings.emplace_back(sentence); };
   }
   KvCache cache(std::int64_t tokens) const {
-    return KvCache(model.config, KvCache::dtype_for(model.dtype), tokens, kernels.kv_cache());
+    return KvCache(model.config, cache_dtype(model.format), tokens, kernels.kv_cache());
   }
 
   // Logits of all positions, the sequence read in chunks.
@@ -346,7 +355,8 @@ TEST_F(FailingKernels, WhatIsUnsupportedRunsNativelyAndTheRestAsChosen) {
 // Choosing by name.
 
 KernelChoice choice_of(const KernelOptions& options, const std::string& model = "lite") {
-  return choose_kernels(options, ModelConfig::load(reference_folder(model)), DType::kBF16, nullptr);
+  return choose_kernels(options, ModelConfig::load(reference_folder(model)), WeightFormat::kBF16,
+                        nullptr);
 }
 
 TEST(ChooseKernels, TheCacheIsWhatThePrologWrites) {
@@ -417,7 +427,7 @@ TEST(ChooseKernels, WarnsOnceOfWhatTheModelCannotRun) {
   for (const std::string prolog : {"fused", "hybrid", "latent", "fusion", "auto"}) {
     Warnings warnings;
     const KernelChoice choice =
-        choose_kernels({.mla_prolog = prolog}, config, DType::kF32,
+        choose_kernels({.mla_prolog = prolog}, config, WeightFormat::kF32,
                        [&](std::string_view sentence) { warnings.emplace_back(sentence); });
     EXPECT_EQ(choice.mla_prolog, nullptr) << prolog;
     EXPECT_EQ(choice.kv_cache, KvCacheForm::kLatent) << prolog;

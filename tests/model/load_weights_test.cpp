@@ -1,6 +1,7 @@
 // What load_weights() makes of checkpoints that do not fit their config.json.
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -54,13 +55,28 @@ class LoadWeights : public ::testing::Test {
     write_safetensors(file(), list);
   }
 
-  ModelWeights load(DType dtype, const ProgressFn& progress = nullptr) {
+  ModelWeights load(WeightFormat format, const ProgressFn& progress = nullptr,
+                    KvCacheForm form = KvCacheForm::kLatent) {
     write();
-    return load_weights(folder_.path(), config_, dtype, executor_, progress);
+    return load_weights(folder_.path(), config_, format, form, executor_, progress);
   }
 
-  void expect_refused(DType dtype, ErrorCode code, const std::string& sentence) {
-    EXPECT_ERROR(load(dtype), code, sentence);
+  void expect_refused(WeightFormat format, ErrorCode code, const std::string& sentence) {
+    EXPECT_ERROR(load(format), code, sentence);
+  }
+
+  // A tensor of the checkpoint, as numbers.
+  std::vector<double> stored(const std::string& name) const {
+    const StoredTensor& tensor = tensors_.at(name);
+    std::vector<float> values(tensor.bytes.size() / (size_in_bits(tensor.dtype) / 8));
+    convert(tensor.bytes.data(), *compute_dtype(tensor.dtype), values.data(), DType::kF32,
+            values.size());
+    return {values.begin(), values.end()};
+  }
+  static std::vector<double> unpacked(const ops::PackedLinear& w, int which = 0) {
+    std::vector<double> values(static_cast<std::size_t>(w.n() * w.k()));
+    w.unpack(which, values.data());
+    return values;
   }
 
   // A tensor of other element type, every element `value`.
@@ -83,52 +99,81 @@ TEST_F(LoadWeights, CountsBeforeItNamesTensors) {
   config_.n_layers = 4000;
   config_.n_routed_experts = 16000;
   write();
-  EXPECT_ERROR(load_weights(folder_.path(), config_, DType::kF32, executor_, nullptr),
+  EXPECT_ERROR(load_weights(folder_.path(), config_, WeightFormat::kF32, KvCacheForm::kLatent,
+                            executor_, nullptr),
                ErrorCode::kMissingTensor,
                fmt::format("{}: holds {} tensors, but config.json asks for {}; check that both "
                            "come from the same checkpoint",
                            file(), tensors_.size(), 191'996'002));
 }
 
-TEST_F(LoadWeights, TakesTheCheckpointAsItIs) {
-  const ModelWeights weights = load(DType::kBF16);
-  const auto& stored = tensors_.at("model.embed_tokens.weight").bytes;
-  ASSERT_EQ(weights.embedding.bytes(), stored.size());
-  EXPECT_EQ(std::memcmp(weights.embedding.row(0), stored.data(), stored.size()), 0);
+TEST_F(LoadWeights, ReadsTheEmbeddingFromTheFile) {
+  const ModelWeights weights = load(WeightFormat::kInt4);
+  const std::vector<double> all = stored("model.embed_tokens.weight");
+  std::vector<float> row(static_cast<std::size_t>(config_.hidden_size));
+  for (std::int64_t token : {std::int64_t{0}, std::int64_t{7}, config_.vocab_size - 1}) {
+    weights.embedding.row(static_cast<std::int32_t>(token), row);
+    const auto first = all.begin() + token * config_.hidden_size;
+    EXPECT_TRUE(std::equal(row.begin(), row.end(), first)) << token;
+  }
 }
 
-TEST_F(LoadWeights, StacksGateAndUp) {
-  const ModelWeights weights = load(DType::kBF16);
-  const ops::Weight& both = weights.layers[1].experts[2].gate_up;
-  const auto& gate = tensors_.at("model.layers.1.mlp.experts.2.gate_proj.weight").bytes;
-  const auto& up = tensors_.at("model.layers.1.mlp.experts.2.up_proj.weight").bytes;
-  ASSERT_EQ(both.bytes(), gate.size() + up.size());
-  EXPECT_EQ(std::memcmp(both.row(0), gate.data(), gate.size()), 0);
-  EXPECT_EQ(std::memcmp(both.row(both.n() / 2), up.data(), up.size()), 0);
+TEST_F(LoadWeights, PacksGateAndUpTogether) {
+  const ModelWeights weights = load(WeightFormat::kBF16);
+  const ops::PackedLinear& both = weights.layers[1].experts[2].gate_up;
+  EXPECT_EQ(unpacked(both, 0), stored("model.layers.1.mlp.experts.2.gate_proj.weight"));
+  EXPECT_EQ(unpacked(both, 1), stored("model.layers.1.mlp.experts.2.up_proj.weight"));
+}
+
+// kv_b has for each head the rows of W_UK, then those of W_UV.
+TEST_F(LoadWeights, CutsTheExpansionByHeadForALatentCacheOnly) {
+  const std::string name = "model.layers.1.self_attn.kv_b_proj.weight";
+  const std::vector<double> all = stored(name);
+  const ModelWeights expanded = load(WeightFormat::kBF16, nullptr, KvCacheForm::kExpanded);
+  EXPECT_EQ(unpacked(expanded.layers[1].attention.kv_b), all);
+  EXPECT_TRUE(expanded.layers[1].attention.key_to_latent.empty());
+
+  const ModelWeights weights = load(WeightFormat::kBF16);
+  const AttentionWeights& w = weights.layers[1].attention;
+  EXPECT_TRUE(w.kv_b.empty());
+  const std::int64_t rank = config_.kv_lora_rank, nope = config_.qk_nope_dim, v = config_.v_dim;
+  ASSERT_EQ(std::ssize(w.key_to_latent), config_.n_heads);
+  for (std::int64_t h = 0; h < config_.n_heads; ++h) {
+    const auto i = static_cast<std::size_t>(h);
+    const std::vector<double> key = unpacked(w.key_to_latent[i]);      // [rank, nope]
+    const std::vector<double> value = unpacked(w.latent_to_value[i]);  // [v, rank]
+    const double* head = all.data() + h * (nope + v) * rank;
+    for (std::int64_t r = 0; r < rank; ++r) {
+      for (std::int64_t j = 0; j < nope; ++j) {
+        ASSERT_EQ(key[static_cast<std::size_t>(r * nope + j)], head[j * rank + r]);
+      }
+    }
+    EXPECT_TRUE(std::equal(value.begin(), value.end(), head + nope * rank)) << "head " << h;
+  }
 }
 
 TEST_F(LoadWeights, KeepsNormsAndRouterInFp32) {
-  const ModelWeights weights = load(DType::kF16);
-  EXPECT_EQ(weights.layers[1].router.dtype(), DType::kF32);
-  EXPECT_EQ(weights.layers[0].input_norm.dtype(), DType::kF32);
-  EXPECT_EQ(weights.final_norm.dtype(), DType::kF32);
-  EXPECT_EQ(weights.embedding.dtype(), DType::kF16);
+  for (WeightFormat format : kWeightFormats) {
+    const ModelWeights weights = load(format);
+    EXPECT_EQ(unpacked(weights.layers[1].router), stored("model.layers.1.mlp.gate.weight"));
+    const std::vector<double> norm = stored("model.norm.weight");
+    EXPECT_TRUE(std::equal(norm.begin(), norm.end(), weights.final_norm.floats()));
+  }
 }
 
-TEST_F(LoadWeights, ReadsEveryElementTypeIntoEveryOther) {
+TEST_F(LoadWeights, ReadsEveryElementTypeIntoEveryFormat) {
   for (DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
     store_as("model.layers.0.self_attn.q_proj.weight", stored, -1.5f);
-    for (DType wanted : {DType::kF32, DType::kBF16, DType::kF16}) {
-      const ops::Weight q = std::move(load(wanted).layers[0].attention.q);
-      std::vector<float> values(static_cast<std::size_t>(q.n() * q.k()));
-      convert(q.row(0), wanted, values.data(), DType::kF32, values.size());
-      EXPECT_EQ(values, std::vector<float>(values.size(), -1.5f))
-          << to_string(stored) << " to " << to_string(wanted);
+    for (WeightFormat format : kWeightFormats) {
+      const ModelWeights weights = load(format);
+      for (double value : unpacked(weights.layers[0].attention.q)) {
+        ASSERT_NEAR(value, -1.5, format < WeightFormat::kInt8 ? 0 : 1e-3)
+            << to_string(stored) << " to " << to_string(format);
+      }
     }
   }
 }
 
-// Larger than the pieces in which tensors are converted and shared out among threads.
 TEST_F(LoadWeights, ALargeTensorIsCompleteForEveryThreadCount) {
   config_.vocab_size = 25000;  // 1.2 million elements
   std::mt19937 random(1);
@@ -144,17 +189,9 @@ TEST_F(LoadWeights, ALargeTensorIsCompleteForEveryThreadCount) {
   write();
   for (int threads : {1, 3}) {
     testing::AlwaysParallel executor(threads);
-    const ModelWeights weights =
-        load_weights(folder_.path(), config_, DType::kF32, executor, nullptr);
-    for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
-      const ops::Weight& weight =
-          std::string_view(name) == "lm_head.weight" ? weights.head : weights.embedding;
-      const auto& stored = tensors_.at(name).bytes;
-      std::vector<float> expected(stored.size() / 2);
-      convert(stored.data(), DType::kBF16, expected.data(), DType::kF32, expected.size());
-      EXPECT_EQ(std::memcmp(weight.row(0), expected.data(), expected.size() * 4), 0)
-          << name << ", " << threads << " threads";
-    }
+    const ModelWeights weights = load_weights(folder_.path(), config_, WeightFormat::kF32,
+                                              KvCacheForm::kLatent, executor, nullptr);
+    EXPECT_EQ(unpacked(weights.head), stored("lm_head.weight")) << threads << " threads";
   }
 }
 
@@ -176,28 +213,31 @@ TEST_F(LoadWeights, NeedsLittleMoreMemoryThanTheWeights) {
   reset_peak_resident();
   constexpr std::size_t kSlack = std::size_t{24} << 20;  // a few chunks, huge pages, the heap
   if (peak_resident_bytes() > before + kSlack) GTEST_SKIP() << "the kernel keeps the old peak";
-  const ModelWeights weights =
-      load_weights(folder_.path(), config_, DType::kBF16, executor_, nullptr);
-  EXPECT_LT(peak_resident_bytes(), before + weight_bytes(config_, DType::kBF16) + kSlack);
+  const ModelWeights weights = load_weights(folder_.path(), config_, WeightFormat::kBF16,
+                                            KvCacheForm::kLatent, executor_, nullptr);
+  EXPECT_LT(peak_resident_bytes(),
+            before + weight_bytes(config_, WeightFormat::kBF16, KvCacheForm::kLatent) + kSlack);
 }
 
 TEST_F(LoadWeights, TellsProgressUpToTheEnd) {
   std::size_t last = 0;
   std::size_t total = 0;
-  load(DType::kF32, [&](std::size_t done, std::size_t all) {
+  load(WeightFormat::kF32, [&](std::size_t done, std::size_t all) {
     EXPECT_GT(done, last);
     last = done;
     total = all;
   });
   std::size_t stored = 0;
-  for (const auto& [name, tensor] : tensors_) stored += tensor.bytes.size();
+  for (const auto& [name, tensor] : tensors_) {
+    if (name != "model.embed_tokens.weight") stored += tensor.bytes.size();  // stays in the file
+  }
   EXPECT_EQ(last, stored);
   EXPECT_EQ(total, stored);
 }
 
 TEST_F(LoadWeights, MissingTensor) {
   tensors_.erase("model.layers.1.self_attn.kv_b_proj.weight");
-  expect_refused(DType::kBF16, ErrorCode::kMissingTensor,
+  expect_refused(WeightFormat::kBF16, ErrorCode::kMissingTensor,
                  file() +
                      ": tensor \"model.layers.1.self_attn.kv_b_proj.weight\" is missing, which "
                      "config.json asks for; download the checkpoint again");
@@ -206,7 +246,7 @@ TEST_F(LoadWeights, MissingTensor) {
 TEST_F(LoadWeights, SeveralMissingTensors) {
   tensors_.erase("model.norm.weight");
   tensors_.erase("lm_head.weight");
-  expect_refused(DType::kBF16, ErrorCode::kMissingTensor,
+  expect_refused(WeightFormat::kBF16, ErrorCode::kMissingTensor,
                  file() +
                      ": tensor \"model.norm.weight\" (and 1 more) is missing, which config.json "
                      "asks for; download the checkpoint again");
@@ -214,7 +254,7 @@ TEST_F(LoadWeights, SeveralMissingTensors) {
 
 TEST_F(LoadWeights, UnexpectedTensor) {
   tensors_["model.layers.0.self_attn.q_proj.bias"] = tensors_.at("model.norm.weight");
-  expect_refused(DType::kBF16, ErrorCode::kUnexpectedTensor,
+  expect_refused(WeightFormat::kBF16, ErrorCode::kUnexpectedTensor,
                  file() +
                      ": tensor \"model.layers.0.self_attn.q_proj.bias\" belongs to no part of the "
                      "model that config.json describes; check that both come from the same "
@@ -223,7 +263,7 @@ TEST_F(LoadWeights, UnexpectedTensor) {
 
 TEST_F(LoadWeights, WrongShape) {
   tensors_.at("model.layers.2.mlp.gate.weight").shape = {48, 8};
-  expect_refused(DType::kBF16, ErrorCode::kWrongShape,
+  expect_refused(WeightFormat::kBF16, ErrorCode::kWrongShape,
                  file() +
                      ": tensor \"model.layers.2.mlp.gate.weight\" has shape [48, 8], but "
                      "config.json asks for [8, 48]; check that both come from the same checkpoint");
@@ -231,7 +271,7 @@ TEST_F(LoadWeights, WrongShape) {
 
 TEST_F(LoadWeights, AVectorIsNotAMatrixOfOneRow) {
   tensors_.at("model.norm.weight").shape = {1, 48};
-  expect_refused(DType::kBF16, ErrorCode::kWrongShape,
+  expect_refused(WeightFormat::kBF16, ErrorCode::kWrongShape,
                  file() +
                      ": tensor \"model.norm.weight\" has shape [1, 48], but config.json asks for "
                      "[48]; check that both come from the same checkpoint");
@@ -239,7 +279,7 @@ TEST_F(LoadWeights, AVectorIsNotAMatrixOfOneRow) {
 
 TEST_F(LoadWeights, UnsupportedElementType) {
   tensors_.at("model.norm.weight").dtype = SafetensorsDType::kI16;
-  expect_refused(DType::kBF16, ErrorCode::kUnsupported,
+  expect_refused(WeightFormat::kBF16, ErrorCode::kUnsupported,
                  file() +
                      ": tensor \"model.norm.weight\" has element type I16, which cannot be loaded; "
                      "supported are F32, BF16 and F16");
@@ -248,25 +288,36 @@ TEST_F(LoadWeights, UnsupportedElementType) {
 TEST_F(LoadWeights, ValuesThatFp16CannotHold) {
   store_as("model.layers.0.mlp.up_proj.weight", DType::kF32, 65520.0f);
   expect_refused(
-      DType::kF16, ErrorCode::kUnsupported,
+      WeightFormat::kF16, ErrorCode::kUnsupported,
       file() +
           ": tensor \"model.layers.0.mlp.up_proj.weight\" has values beyond 65504, which "
           "fp16 cannot hold; use --dtype bf16 or fp32");
-  EXPECT_NO_THROW(load(DType::kBF16));
+  EXPECT_NO_THROW(load(WeightFormat::kBF16));
   store_as("model.layers.0.mlp.up_proj.weight", DType::kF32, -65504.0f);
-  EXPECT_NO_THROW(load(DType::kF16));
+  EXPECT_NO_THROW(load(WeightFormat::kF16));
 }
 
-TEST_F(LoadWeights, TiedEmbeddingsNeedNoHead) {
+TEST_F(LoadWeights, WhatIsNotFiniteCannotBeQuantised) {
+  const std::string name = "model.layers.1.mlp.experts.3.down_proj.weight";
+  for (float bad : {std::nanf(""), -std::numeric_limits<float>::infinity()}) {
+    store_as(name, DType::kBF16, bad);
+    expect_refused(WeightFormat::kInt4, ErrorCode::kUnsupported,
+                   file() + ": tensor \"" + name +
+                       "\" has values that are NaN or infinite, which cannot be quantised; use "
+                       "--dtype bf16 or fp32");
+    EXPECT_NO_THROW(load(WeightFormat::kBF16));
+  }
+}
+
+TEST_F(LoadWeights, TiedEmbeddingsAreTheHead) {
   config_.tie_word_embeddings = true;
   tensors_.erase("lm_head.weight");
-  const ModelWeights weights = load(DType::kBF16);
-  EXPECT_EQ(&weights.output_head(), &weights.embedding);
+  EXPECT_EQ(unpacked(load(WeightFormat::kBF16).head), stored("model.embed_tokens.weight"));
 }
 
 TEST_F(LoadWeights, UntiedEmbeddingsNeedAHead) {
   tensors_.erase("lm_head.weight");
-  expect_refused(DType::kBF16, ErrorCode::kMissingTensor,
+  expect_refused(WeightFormat::kBF16, ErrorCode::kMissingTensor,
                  file() +
                      ": tensor \"lm_head.weight\" is missing, which config.json asks for; download "
                      "the checkpoint again");
@@ -275,24 +326,26 @@ TEST_F(LoadWeights, UntiedEmbeddingsNeedAHead) {
 TEST_F(LoadWeights, StoredRotaryFrequenciesAreIgnored) {
   tensors_["model.layers.0.self_attn.rotary_emb.inv_freq"] = {
       SafetensorsDType::kF64, {4}, std::vector<std::byte>(32, std::byte{0xff})};
-  EXPECT_NO_THROW(load(DType::kBF16));
+  EXPECT_NO_THROW(load(WeightFormat::kBF16));
 }
 
 TEST_F(LoadWeights, WeightBytesAreWhatIsHeld) {
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const ModelWeights w = load(dtype);
-    std::size_t held = w.embedding.bytes() + w.final_norm.bytes() + w.head.bytes();
-    for (const LayerWeights& layer : w.layers) {
-      const AttentionWeights& a = layer.attention;
-      for (const ops::Weight* weight :
-           {&layer.input_norm, &layer.post_attention_norm, &layer.router, &layer.dense.gate_up,
-            &layer.dense.down, &layer.shared.gate_up, &layer.shared.down, &a.q, &a.kv_a,
-            &a.kv_a_norm, &a.kv_b, &a.o}) {
-        held += weight->bytes();
+  for (WeightFormat format : kWeightFormats) {
+    for (KvCacheForm form : {KvCacheForm::kLatent, KvCacheForm::kExpanded}) {
+      const ModelWeights w = load(format, nullptr, form);
+      std::size_t held = w.final_norm.bytes() + w.head.bytes();
+      const auto add = [&](const auto&... weights) { held += (weights.bytes() + ...); };
+      for (const LayerWeights& layer : w.layers) {
+        const AttentionWeights& a = layer.attention;
+        add(layer.input_norm, layer.post_attention_norm, layer.router, layer.dense.gate_up,
+            layer.dense.down, layer.shared.gate_up, layer.shared.down, a.q, a.kv_a, a.kv_a_norm,
+            a.kv_b, a.o);
+        for (const ops::PackedLinear& head : a.key_to_latent) add(head);
+        for (const ops::PackedLinear& head : a.latent_to_value) add(head);
+        for (const ops::FeedForward& e : layer.experts) add(e.gate_up, e.down);
       }
-      for (const ops::FeedForward& e : layer.experts) held += e.gate_up.bytes() + e.down.bytes();
+      EXPECT_EQ(weight_bytes(config_, format, form), held) << to_string(format);
     }
-    EXPECT_EQ(weight_bytes(config_, dtype), held) << to_string(dtype);
   }
 }
 

@@ -25,7 +25,8 @@ struct Loaded {
   Loaded(const std::string& name, DType dtype, int threads = 2)
       : executor(threads),
         config(ModelConfig::load(reference_folder(name))),
-        weights(load_weights(reference_folder(name), config, dtype, executor, nullptr)),
+        weights(load_weights(reference_folder(name), config, weight_format(dtype),
+                             KvCacheForm::kLatent, executor, nullptr)),
         dtype(dtype),
         kernels({}, config, weights, executor),
         forward(config, weights, executor, kernels) {}

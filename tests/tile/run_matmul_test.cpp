@@ -72,6 +72,104 @@ TEST(RunMatmul, PackedWeights) {
   }
 }
 
+// x as a product by quantised weights sees it: int8 for each row, or for each group of inputs.
+std::vector<double> quantised(const Data& x, std::int64_t group) {
+  const std::int64_t K = x.shape()[1];
+  std::vector<double> rounded;
+  for (std::int64_t i = 0; i < count(x.shape()); ++i) {
+    const std::int64_t row = i / K * K;
+    const std::int64_t first = row + (i - row) / group * group;
+    float largest = 0;
+    for (std::int64_t j = first; j < std::min(row + K, first + group); ++j) {
+      largest = std::max(largest, static_cast<float>(std::abs(x[j])));
+    }
+    const float inverse = largest == 0 ? 0 : 127.0f / largest;
+    rounded.push_back(std::nearbyint(static_cast<float>(x[i]) * inverse) *
+                      static_cast<double>(largest / 127.0f));
+  }
+  return rounded;
+}
+
+struct QuantisedWeight {
+  QuantisedWeight(Element element, const Shape& shape) : element(element) {
+    const Data source = Data::random(Element::kF32, shape, 2);
+    packed = cpu::pack({source.data(), DType::kF32, shape[0], shape[1], shape[1], 1},
+                       cpu::weight_layout(element), pools().two);
+    values.resize(static_cast<std::size_t>(count(shape)));
+    cpu::unpack(packed.shape(), packed.data(), values.data());
+  }
+  Argument argument() const {
+    return packed_argument(packed.data(), element, packed.shape().n, packed.shape().k);
+  }
+  Element element;
+  cpu::PackedWeight packed;
+  std::vector<double> values;
+};
+
+TEST(RunMatmul, QuantisedWeights) {
+  const Kernel kernel =
+      jit("quantised",
+          {in("x", {t, k}, Element::kF32), weight("w", {n, k}), out("y", {t, n}, Element::kF32)},
+          [](Tensor x, Tensor w, Tensor y) {
+            loop_unroll(x.dim(0), {13, 8, 4, 2}, [&](Index row, int rows) {
+              assemble(matmul(view(x, {rows, x.size(1)}, {row, 0}), w), y, {row, 0});
+            });
+          });
+  for (Element element : {Element::kI8, Element::kI4}) {
+    for (const auto& s : {Shape{1, 1}, {32, 32}, {33, 5}, {64, 64}, {100, 17}, {40, 130}}) {
+      const QuantisedWeight w(element, s);
+      for (std::int64_t rows : {1, 2, 3, 8, 9, 13, 17, 30}) {
+        SCOPED_TRACE(testing::Message()
+                     << to_string(element) << " " << rows << " rows, n " << s[0] << " k " << s[1]);
+        Data x = Data::random(Element::kF32, {rows, s[1]}, 1);
+        Data y(Element::kF32, {rows, s[0]});
+        run(kernel, {x.argument(), w.argument(), y.argument()}, {&y});
+        const std::vector<double> rounded = quantised(x, element == Element::kI4 ? 32 : s[1]);
+        const auto expected = [&](std::int64_t i) {
+          double sum = 0;
+          for (std::int64_t j = 0; j < s[1]; ++j) {
+            sum += rounded[static_cast<std::size_t>(i / s[0] * s[1] + j)] *
+                   w.values[static_cast<std::size_t>(i % s[0] * s[1] + j)];
+          }
+          return sum;
+        };
+        expect_close(y, expected, 2e-5);
+      }
+    }
+  }
+}
+
+// Rows that a kernel makes itself, and an epilogue behind the product.
+TEST(RunMatmul, QuantisedWeightsTakeWhatAKernelComputes) {
+  const Kernel kernel = jit("quantised_chain",
+                            {in("x", {t, k}, Element::kF32), weight("w", {n, k}, Element::kI4),
+                             out("y", {t, n}, Element::kF32)},
+                            [](Tensor x, Tensor w, Tensor y) {
+                              loop_unroll(x.dim(0), {8, 4, 2}, [&](Index row, int rows) {
+                                const Tile doubled = view(x, {rows, x.size(1)}, {row, 0}) * 2;
+                                assemble(matmul(doubled, w) + 1, y, {row, 0});
+                              });
+                            });
+  const QuantisedWeight w(Element::kI4, {70, 96});
+  for (std::int64_t rows : {1, 5, 17, 40}) {
+    Data x = Data::random(Element::kF32, {rows, 96}, 3);
+    Data y(Element::kF32, {rows, 70});
+    run(kernel, {x.argument(), w.argument(), y.argument()}, {&y});
+    const std::vector<double> rounded = quantised(x, 32);  // a factor of 2 changes no rounding
+    expect_close(
+        y,
+        [&](std::int64_t i) {
+          double sum = 1;
+          for (std::int64_t j = 0; j < 96; ++j) {
+            sum += 2 * rounded[static_cast<std::size_t>(i / 70 * 96 + j)] *
+                   w.values[static_cast<std::size_t>(i % 70 * 96 + j)];
+          }
+          return sum;
+        },
+        2e-5);
+  }
+}
+
 // A row does not depend on how many rows are computed with it.
 TEST(RunMatmul, RowsAreTheSameInEveryCompany) {
   const Kernel kernel =

@@ -41,6 +41,8 @@ void linear_rows(benchmark::State& state, PanelLayout layout, DType dtype, std::
   const std::size_t copies = kWorkingSetBytes / size + 1;
   std::vector<Weight> weights;
   std::vector<PackedLinear> layers;
+  const std::size_t packed_size = PackedLinear::packed_bytes(layout, n, k, 1);
+  Buffer packed(copies * packed_size);
   std::vector<float> row(static_cast<std::size_t>(k));
   for (std::size_t c = 0; c < copies; ++c) {
     weights.emplace_back(dtype, n, k);
@@ -50,7 +52,7 @@ void linear_rows(benchmark::State& state, PanelLayout layout, DType dtype, std::
       }
       convert(row.data(), DType::kF32, weights.back().row(i), dtype, row.size());
     }
-    layers.emplace_back(weights.back().view(), layout, executor);
+    layers.emplace_back(weights.back().view(), layout, executor, packed.data() + c * packed_size);
   }
   std::vector<float> x(static_cast<std::size_t>(m * k));
   std::vector<float> y(static_cast<std::size_t>(m * n));

@@ -273,6 +273,21 @@ TEST_P(LinearLayout, ManyRowsOfLongInputsAgreeWithFew) {
   }
 }
 
+TEST_P(LinearLayout, PacksIntoMemoryThatIsGivenAndNoFurther) {
+  std::mt19937 random(8);
+  AlwaysParallel executor(2);
+  const Layer layer(GetParam(), 40, 35, true, random);
+  const std::size_t bytes = PackedLinear::packed_bytes(GetParam(), 40, 35, 2);
+  ASSERT_EQ(layer.packed.bytes(), bytes);
+  Buffer memory(bytes + 64);
+  std::memset(memory.data(), 0x5a, memory.size());
+  const PackedLinear placed(layer.first.view(), layer.second.view(), GetParam(), executor,
+                            memory.data());
+  EXPECT_EQ(placed.data(), memory.data());
+  EXPECT_EQ(std::memcmp(memory.data(), layer.packed.data(), bytes), 0);
+  for (std::size_t i = bytes; i < memory.size(); ++i) EXPECT_EQ(memory.data()[i], std::byte{0x5a});
+}
+
 TEST_P(LinearLayout, NoRowsWriteNothing) {
   std::mt19937 random(7);
   AlwaysParallel executor(2);

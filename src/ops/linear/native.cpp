@@ -11,12 +11,11 @@ namespace {
 
 // Rows prepared by the calling thread alone: up to here it takes less time than a parallel region.
 constexpr std::int64_t kSerialValues = std::int64_t{16} << 10;
-// A task reads at least this much of a weight, where the weight has that much for every thread:
-// each start of a stream costs what the prefetcher needs to find it.
-constexpr std::size_t kTaskBytes = std::size_t{256} << 10;
-// Prepared rows that a panel is multiplied with before the next panel's turn: they stay in the
-// second-level cache.
-constexpr std::int64_t kRowBytes = std::int64_t{512} << 10;
+// A task takes at least as long as reading this much of a weight for one row: each start of a
+// stream costs what the prefetcher needs to find it.
+constexpr std::int64_t kTaskBytes = std::int64_t{256} << 10;
+// So that threads which other programs slow down leave tasks to the others.
+constexpr std::int64_t kTasksPerThread = 8;
 
 // A job ready to run.
 struct Prepared {
@@ -29,7 +28,7 @@ struct Prepared {
 struct Group {
   std::vector<std::size_t> jobs;
   std::int64_t strips = 0;
-  std::size_t strip_bytes = 0;  // of all jobs
+  std::int64_t strip_work = 0;  // of all jobs: bytes of a strip times rows
 };
 
 struct Task {
@@ -79,21 +78,19 @@ std::vector<Group> group_by_output(const std::vector<Prepared>& jobs) {
     }
     assert(group->strips == job.w->strips());
     group->jobs.push_back(i);
-    group->strip_bytes += job.w->strip_bytes();
+    group->strip_work += static_cast<std::int64_t>(job.w->strip_bytes()) * job.rows();
   }
   return groups;
 }
 
-// Cuts a group's strips into equal tasks: four for each thread, unless they become too short.
+// Cuts a group's strips into equal tasks. How they are cut changes no result.
 void add_tasks(const std::vector<Group>& groups, std::size_t index, int n_threads,
                std::vector<Task>& tasks) {
   const Group& group = groups[index];
-  const auto shortest =
-      static_cast<std::int64_t>((kTaskBytes + group.strip_bytes - 1) / group.strip_bytes);
-  const std::int64_t most = 4 * n_threads;
-  const std::int64_t count =
-      std::clamp<std::int64_t>(std::min(most, group.strips / shortest),
-                               std::min<std::int64_t>(n_threads, group.strips), group.strips);
+  const std::int64_t shortest = (kTaskBytes + group.strip_work - 1) / group.strip_work;
+  const std::int64_t wanted = std::min(kTasksPerThread * n_threads, group.strips / shortest);
+  const std::int64_t count = std::clamp<std::int64_t>(
+      wanted, std::min<std::int64_t>(n_threads, group.strips), group.strips);
   for (std::int64_t i = 0; i < count; ++i) {
     tasks.push_back({index, group.strips * i / count, group.strips * (i + 1) / count});
   }
@@ -132,17 +129,6 @@ void prepare_rows(std::vector<Prepared>& jobs, Executor& executor) {
   for (std::int64_t i = 0; i < std::ssize(parts); ++i) run(i, executor.worker(0));
 }
 
-void run_task(const Prepared& prepared, const Task& task) {
-  const tile::ProductArguments& call = prepared.call;
-  const tile::ProductPlan& plan = prepared.product->plan();
-  const std::int64_t blocks = plan.blocks(call.rows);
-  const std::int64_t block_bytes = plan.max_block_rows * plan.prepared_row_bytes(call.k);
-  const std::int64_t step = std::max<std::int64_t>(1, kRowBytes / block_bytes);
-  for (std::int64_t block = 0; block < blocks; block += step) {
-    prepared.product->multiply(call, task.begin, task.end, block, std::min(blocks, block + step));
-  }
-}
-
 }  // namespace
 
 void linear(std::span<const LinearJob> jobs, Executor& executor) {
@@ -163,7 +149,13 @@ void linear(std::span<const LinearJob> jobs, Executor& executor) {
   }
   executor.parallel_for(std::ssize(tasks), work, [&](std::int64_t index, Worker&) {
     const Task& task = tasks[static_cast<std::size_t>(index)];
-    for (std::size_t job : groups[task.group].jobs) run_task(prepared[job], task);
+    // A panel stays in the second-level cache while all rows pass it; the rows come from the third.
+    // (Taking them in portions that stay near instead made no difference.)
+    for (std::size_t i : groups[task.group].jobs) {
+      const Prepared& job = prepared[i];
+      job.product->multiply(job.call, task.begin, task.end, 0,
+                            job.product->plan().blocks(job.call.rows));
+    }
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include <tessera/dtype.h>
 
@@ -35,10 +36,23 @@ struct LatentPages {
 
 // query [rows, heads, latent + rope]; visible [rows]; out [rows, heads, latent], not overlapping
 // query. out(r, h) = sum_t softmax_t(scale * query(r, h) . row(t)) * latent(t). A row's result
-// depends on that row and its cache alone. Rows beyond `length` and pages not named are never read.
+// depends on that row and its cache alone: not on the other rows or the number of threads. Rows
+// beyond `length` and pages not named are never read.
+//
+// Runs generated code (tile/attention), or the native implementation where there is none. With a
+// bf16 cache on a CPU with a bf16 dot product, queries and weights are rounded to bf16; sums are
+// fp32.
 void mla_attention(const ConstHeads& query, const LatentPages& cache,
                    std::span<const VisibleTokens> visible, float scale, const Heads& out,
                    Executor& executor);
+
+// Why attention to a cache cannot be generated: a clause, or empty.
+std::string_view why_not_generated(const LatentPages& cache);
+
+// The same in plain C++, in fp32 whatever the cache: any cache, at a tenth of the speed.
+void mla_attention_native(const ConstHeads& query, const LatentPages& cache,
+                          std::span<const VisibleTokens> visible, float scale, const Heads& out,
+                          Executor& executor);
 
 // The same in double.
 void mla_attention_reference(const ConstHeads& query, const LatentPages& cache,

@@ -96,9 +96,9 @@ void attend(const float* query, const LatentPages& cache, const VisibleTokens& v
 
 }  // namespace
 
-void mla_attention(const ConstHeads& query, const LatentPages& cache,
-                   std::span<const VisibleTokens> visible, float scale, const Heads& out,
-                   Executor& executor) {
+void mla_attention_native(const ConstHeads& query, const LatentPages& cache,
+                          std::span<const VisibleTokens> visible, float scale, const Heads& out,
+                          Executor& executor) {
   assert(cache.dtype == DType::kF32 || cache.dtype == DType::kBF16);
   std::int64_t work = 0;
   for (const VisibleTokens& tokens : visible) {

@@ -59,7 +59,7 @@ const MlaPrologImplementation& fastest_mla_prolog(const MlaPrologWeights& weight
       candidates.push_back(implementation->name);
     }
   }
-  const PrologShape shape{weights.dims, weights.kv_a.dtype, call.latent.wanted(), n_threads};
+  const PrologShape shape{weights.dims, weights.kv_a.layout, call.latent.wanted(), n_threads};
   return mla_prolog_implementation(selection.choose(shape, call.n_tokens(), candidates));
 }
 

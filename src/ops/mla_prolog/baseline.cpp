@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/convert.h"
-#include "ops/matmul/matmul.h"
 #include "ops/mla_prolog/mla_prolog.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -67,7 +66,7 @@ class Baseline : public MlaProlog {
     rotate(call, b);
     store_keys(call, b);
     if (!call.k_nope.wanted()) return;
-    matmul(b.normed, w_.kv_b, b.heads, executor);
+    multiply(b.normed, w_.kv_b, b.heads, executor);
     split_heads(call, b, executor);
     assemble(call, b, executor);
   }
@@ -75,7 +74,7 @@ class Baseline : public MlaProlog {
  private:
   // kv_a_proj, split, RMSNorm.
   void compress(const MlaPrologCall& call, const Buffers& b, Executor& executor) const {
-    matmul(call.hidden, w_.kv_a, b.projected, executor);
+    multiply(call.hidden, w_.kv_a, b.projected, executor);
     if (w_.kv_a_bias != nullptr) add_bias(w_.kv_a_bias, b.projected);
     for (std::int64_t t = 0; t < call.n_tokens(); ++t) {
       const float* row = b.projected.row(t).data();

@@ -45,7 +45,7 @@ Kernel fused_kernel(RopeLayout layout) {
 class Fused : public MlaProlog {
  public:
   Fused(const MlaPrologWeights& w, Executor& executor)
-      : w_(w), kv_a_(prolog::pack(w.kv_a, executor)), kv_b_(prolog::pack(w.kv_b, executor)) {}
+      : w_(w), kv_a_(w.kv_a, executor), kv_b_(w.kv_b, executor) {}
 
   void run(const MlaPrologCall& call, Executor& executor) const override {
     assert_valid(w_, call);
@@ -54,10 +54,9 @@ class Fused : public MlaProlog {
     const prolog::Tokens tokens(call, executor);
     kernel(call.layout)(
         executor,
-        {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
-         argument_of(kv_a_, w_.kv_a), argument(w_.norm, Element::kF32, {d.kv_rank}),
-         argument(&w_.eps, Element::kF32, {1}), argument_of(kv_b_, w_.kv_b), tokens.cos(),
-         tokens.sin(), tokens.block(), tokens.place(),
+        {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}), kv_a_.argument(),
+         argument(w_.norm, Element::kF32, {d.kv_rank}), argument(&w_.eps, Element::kF32, {1}),
+         kv_b_.argument(), tokens.cos(), tokens.sin(), tokens.block(), tokens.place(),
          argument_of(call.k_nope, call, d.heads, d.nope),
          argument_of(call.value, call, d.heads, d.v), argument_of(call.k_pe, call, 1, d.rope)});
   }
@@ -71,12 +70,12 @@ class Fused : public MlaProlog {
   }
 
   MlaPrologWeights w_;
-  tile::cpu::PackedWeight kv_a_;
-  tile::cpu::PackedWeight kv_b_;
+  prolog::PackedMatrix kv_a_;
+  prolog::PackedMatrix kv_b_;
 };
 
 std::string unsupported(const MlaPrologWeights& w, const MlaPrologCall& call) {
-  if (auto why = prolog::unsupported_inputs(w, call); !why.empty()) return why;
+  if (auto why = prolog::unsupported_inputs(w, call, true); !why.empty()) return why;
   return prolog::unsupported_heads(w, call);
 }
 

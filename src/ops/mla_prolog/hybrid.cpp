@@ -1,5 +1,4 @@
 // The KV prolog in two stages: projection and norm by native operators, then one tile kernel.
-#include "ops/matmul/matmul.h"
 #include "ops/mla_prolog/stage2.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -19,7 +18,7 @@ class Hybrid : public MlaProlog {
     // [T, kv_rank + rope]; the norm overwrites the latent and leaves the key.
     const Rows projected(executor.worker(0).scratch<float>(Worker::kStageSlot, n * d.latent_row()),
                          n, d.latent_row());
-    matmul(call.hidden, w_.kv_a, projected, executor);
+    multiply(call.hidden, w_.kv_a, projected, executor);
     const Rows latent = projected.columns_from(0, d.kv_rank);
     rms_norm(latent, w_.norm, w_.eps, latent, executor);
     stage2_.run(projected, call, executor);
@@ -31,7 +30,7 @@ class Hybrid : public MlaProlog {
 };
 
 std::string unsupported(const MlaPrologWeights& w, const MlaPrologCall& call) {
-  if (auto why = prolog::unsupported_inputs(w, call); !why.empty()) return why;
+  if (auto why = prolog::unsupported_inputs(w, call, true); !why.empty()) return why;
   return prolog::unsupported_heads(w, call);
 }
 

@@ -36,8 +36,7 @@ Kernel latent_kernel(RopeLayout layout) {
 
 class Latent : public MlaProlog {
  public:
-  Latent(const MlaPrologWeights& w, Executor& executor)
-      : w_(w), kv_a_(prolog::pack(w.kv_a, executor)) {}
+  Latent(const MlaPrologWeights& w, Executor& executor) : w_(w), kv_a_(w.kv_a, executor) {}
 
   void run(const MlaPrologCall& call, Executor& executor) const override {
     assert_valid(w_, call);
@@ -45,12 +44,11 @@ class Latent : public MlaProlog {
     const MlaDims& d = w_.dims;
     const prolog::Tokens tokens(call, executor);
     kernel(call.layout)(
-        executor,
-        {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
-         prolog::argument_of(kv_a_, w_.kv_a), argument(w_.norm, Element::kF32, {d.kv_rank}),
-         argument(&w_.eps, Element::kF32, {1}), tokens.cos(), tokens.sin(), tokens.slot(),
-         argument(call.latent.data, element_of(call.latent.dtype),
-                  {call.n_slots(), d.latent_row()})});
+        executor, {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
+                   kv_a_.argument(), argument(w_.norm, Element::kF32, {d.kv_rank}),
+                   argument(&w_.eps, Element::kF32, {1}), tokens.cos(), tokens.sin(), tokens.slot(),
+                   argument(call.latent.data, element_of(call.latent.dtype),
+                            {call.n_slots(), d.latent_row()})});
   }
 
  private:
@@ -62,13 +60,13 @@ class Latent : public MlaProlog {
   }
 
   MlaPrologWeights w_;
-  tile::cpu::PackedWeight kv_a_;
+  prolog::PackedMatrix kv_a_;
 };
 
 std::string unsupported(const MlaPrologWeights& w, const MlaPrologCall& call) {
   if (call.k_nope.wanted() || call.k_pe.wanted()) return "writes only rows of a latent cache";
   if (!call.latent.wanted()) return "needs a latent cache";
-  return prolog::unsupported_inputs(w, call);
+  return prolog::unsupported_inputs(w, call, false);
 }
 
 }  // namespace

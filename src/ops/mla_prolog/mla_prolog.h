@@ -20,6 +20,7 @@
 #include <tessera/dtype.h>
 
 #include "ops/executor.h"
+#include "ops/linear/linear.h"
 #include "ops/rope/rope.h"
 #include "ops/rows.h"
 #include "ops/weight.h"
@@ -39,15 +40,30 @@ struct MlaDims {
   std::int64_t head_row() const { return nope + v; }
 };
 
+// A matrix as a checkpoint stores it, or packed already.
+struct PrologMatrix {
+  PrologMatrix() = default;
+  PrologMatrix(const WeightView& view);                                                   // NOLINT
+  PrologMatrix(const PackedLinear& linear) : layout(linear.layout()), packed(&linear) {}  // NOLINT
+
+  std::int64_t n() const { return packed != nullptr ? packed->n() : plain.n; }
+  std::int64_t k() const { return packed != nullptr ? packed->k() : plain.k; }
+
+  PanelLayout layout = PanelLayout::kF32;  // how it is packed, or would be
+  WeightView plain = {};
+  const PackedLinear* packed = nullptr;
+};
+
 // What a layer brings; the memory must outlive the prolog made of it.
 struct MlaPrologWeights {
   MlaDims dims = {};
-  WeightView kv_a = {};              // [kv_rank + rope, hidden]
+  PrologMatrix kv_a = {};            // [kv_rank + rope, hidden]
   const float* kv_a_bias = nullptr;  // [kv_rank + rope], or none
   const float* norm = nullptr;       // [kv_rank]
   float eps = 0;
-  WeightView kv_b =
-      {};  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value
+  // [heads * (nope + v), kv_rank]: per head the rows of its key, then of its value. Not needed for
+  // rows of a latent cache alone.
+  PrologMatrix kv_b = {};
 };
 
 // An output [blocks, heads, block_tokens, dim] of any element type: a block is a sequence of a
@@ -142,6 +158,9 @@ extern const MlaPrologImplementation kMlaPrologReference;  // in double
 // What kMlaPrologAuto runs such a call with: never itself nor the reference.
 const MlaPrologImplementation& fastest_mla_prolog(const MlaPrologWeights& weights,
                                                   const MlaPrologCall& call, int n_threads);
+
+// y = x * matrix^T by the native operator: matmul() of a plain matrix, linear() of a packed one.
+void multiply(const ConstRows& x, const PrologMatrix& matrix, const Rows& y, Executor& executor);
 
 // Asserts that the shapes above hold.
 void assert_valid(const MlaPrologWeights& weights, const MlaPrologCall& call);

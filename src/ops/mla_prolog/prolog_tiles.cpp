@@ -38,15 +38,16 @@ void assemble_heads(const Tile& kv, const Index& row, const Tensor& block, const
   assemble_at(slice(by_head, {rows, heads, v}, {0, 0, nope}), value, to);
 }
 
-cpu::PackedWeight pack(const WeightView& w, Executor& executor) {
-  const auto layout = w.dtype == DType::kBF16  ? cpu::PanelLayout::kBF16
-                      : w.dtype == DType::kF16 ? cpu::PanelLayout::kF16
-                                               : cpu::PanelLayout::kF32;
-  return cpu::pack({w.data, w.dtype, w.n, w.k, w.n_stride, w.k_stride}, layout, executor.pool());
+PackedMatrix::PackedMatrix(const PrologMatrix& matrix, Executor& executor) : given_(matrix.packed) {
+  if (given_ == nullptr) own_ = PackedLinear(matrix.plain, matrix.layout, executor);
 }
 
-Argument argument_of(const cpu::PackedWeight& packed, const WeightView& weight) {
-  return packed_argument(packed.data(), element_of(weight.dtype), weight.n, weight.k);
+Argument PackedMatrix::argument() const {
+  const PackedLinear& l = linear();
+  const Element element = l.layout() == PanelLayout::kBF16  ? Element::kBF16
+                          : l.layout() == PanelLayout::kF16 ? Element::kF16
+                                                            : Element::kF32;
+  return packed_argument(l.data(), element, l.n(), l.k());
 }
 
 Argument argument_of(const HeadTensor& to, const MlaPrologCall& call, std::int64_t heads,
@@ -85,7 +86,10 @@ Argument Tokens::indices(const std::int32_t* data) const {
   return argument(data, Element::kI32, {n_});
 }
 
-std::string unsupported_inputs(const MlaPrologWeights& w, const MlaPrologCall& call) {
+std::string unsupported_inputs(const MlaPrologWeights& w, const MlaPrologCall& call, bool heads) {
+  if (is_quantised(w.kv_a.layout) || (heads && is_quantised(w.kv_b.layout))) {
+    return "needs weights that are not quantised";
+  }
   if (w.kv_a_bias != nullptr) return "adds no bias";
   if (call.hidden.stride != w.dims.hidden) return "needs hidden states without gaps";
   return {};

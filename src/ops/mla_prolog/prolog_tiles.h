@@ -8,7 +8,6 @@
 
 #include "ops/executor.h"
 #include "ops/mla_prolog/mla_prolog.h"
-#include "tile/packed/pack.h"
 
 namespace tessera::ops::prolog {
 
@@ -26,8 +25,19 @@ void assemble_heads(const tile::Tile& kv, const tile::Index& row, const tile::Te
                     const tile::Tensor& place, const tile::Tensor& k_nope,
                     const tile::Tensor& value);
 
-tile::cpu::PackedWeight pack(const WeightView& weight, Executor& executor);
-tile::Argument argument_of(const tile::cpu::PackedWeight& packed, const WeightView& weight);
+// A matrix as a kernel reads it: packed here where it comes plain.
+class PackedMatrix {
+ public:
+  PackedMatrix(const PrologMatrix& matrix, Executor& executor);
+  tile::Argument argument() const;
+
+ private:
+  const PackedLinear& linear() const { return given_ != nullptr ? *given_ : own_; }
+
+  const PackedLinear* given_;
+  PackedLinear own_;
+};
+
 tile::Argument argument_of(const HeadTensor& to, const MlaPrologCall& call, std::int64_t heads,
                            std::int64_t dim);
 
@@ -56,7 +66,9 @@ class Tokens {
 };
 
 // What no tile kernel of the prolog takes, as MlaPrologImplementation::unsupported says it.
-std::string unsupported_inputs(const MlaPrologWeights& weights, const MlaPrologCall& call);
+// heads: whether kv_b is used too.
+std::string unsupported_inputs(const MlaPrologWeights& weights, const MlaPrologCall& call,
+                               bool heads);
 std::string unsupported_heads(const MlaPrologWeights& weights, const MlaPrologCall& call);
 
 }  // namespace tessera::ops::prolog

@@ -17,7 +17,12 @@ std::size_t index(std::int64_t i) {
 
 // A weight in double, row by row.
 struct Matrix {
-  explicit Matrix(const WeightView& w) : n(w.n), k(w.k), values(index(w.n * w.k)) {
+  explicit Matrix(const PrologMatrix& matrix) : n(matrix.n()), k(matrix.k()), values(index(n * k)) {
+    if (matrix.packed != nullptr) {
+      matrix.packed->unpack(0, values.data());
+      return;
+    }
+    const WeightView& w = matrix.plain;
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t j = 0; j < k; ++j) {
         float value = 0;

@@ -24,9 +24,9 @@ PrologMeasurement parse(const JsonObject& json) {
   PrologMeasurement m;
   const auto dim = [&](std::string_view key) { return json.required_int(key, 1, kMaxDim); };
   m.shape.dims = {dim("hidden"), dim("heads"), dim("kv_rank"), dim("nope"), dim("rope"), dim("v")};
-  const auto dtype = dtype_from_string(json.required_string("dtype"));
-  if (!dtype) json.refuse("dtype", "fp32, bf16 or fp16");
-  m.shape.dtype = *dtype;
+  const auto weights = tile::cpu::parse_panel_layout(json.required_string("weights"));
+  if (!weights) json.refuse("weights", "the name of a layout such as bf16");
+  m.shape.weights = *weights;
   m.shape.latent = json.optional_bool("latent").value_or(false);
   m.shape.threads = static_cast<int>(json.required_int("threads", 1, ThreadPool::kMaxThreads));
   m.rows = dim("rows");
@@ -43,7 +43,7 @@ nlohmann::json to_json(const PrologMeasurement& m) {
           {"nope", d.nope},
           {"rope", d.rope},
           {"v", d.v},
-          {"dtype", to_string(m.shape.dtype)},
+          {"weights", to_string(m.shape.weights)},
           {"latent", m.shape.latent},
           {"threads", m.shape.threads},
           {"rows", m.rows},

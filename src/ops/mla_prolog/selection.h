@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include <tessera/dtype.h>
-
 #include "ops/mla_prolog/mla_prolog.h"
 
 namespace tessera::ops {
@@ -19,8 +17,8 @@ namespace tessera::ops {
 // What a measurement holds for.
 struct PrologShape {
   MlaDims dims = {};
-  DType dtype = DType::kF32;  // of the weights
-  bool latent = false;        // rows of a latent cache, not keys and values of every head
+  PanelLayout weights = PanelLayout::kF32;
+  bool latent = false;  // rows of a latent cache, not keys and values of every head
   int threads = 1;
 
   bool operator==(const PrologShape&) const = default;

@@ -9,7 +9,7 @@
 namespace tessera::ops {
 namespace {
 
-constexpr PrologShape kShape{{64, 2, 32, 16, 8, 16}, DType::kBF16, false, 2};
+constexpr PrologShape kShape{{64, 2, 32, 16, 8, 16}, PanelLayout::kBF16, false, 2};
 constexpr std::string_view kBoth[] = {"fused", "baseline"};
 
 PrologSelection table() {

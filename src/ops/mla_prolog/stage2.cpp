@@ -42,14 +42,14 @@ const Kernel& kernel_of(RopeLayout layout) {
 }  // namespace
 
 Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
-    : dims_(weights.dims), kv_b_(weights.kv_b), packed_(pack(weights.kv_b, executor)) {}
+    : dims_(weights.dims), kv_b_(weights.kv_b, executor) {}
 
 void Stage2::run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const {
   const Tokens tokens(call, executor);
   kernel_of(call.layout)(
       executor, {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),
-                 argument_of(packed_, kv_b_), tokens.cos(), tokens.sin(), tokens.block(),
-                 tokens.place(), argument_of(call.k_nope, call, dims_.heads, dims_.nope),
+                 kv_b_.argument(), tokens.cos(), tokens.sin(), tokens.block(), tokens.place(),
+                 argument_of(call.k_nope, call, dims_.heads, dims_.nope),
                  argument_of(call.value, call, dims_.heads, dims_.v),
                  argument_of(call.k_pe, call, 1, dims_.rope)});
 }

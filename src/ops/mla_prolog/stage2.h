@@ -17,8 +17,7 @@ class Stage2 {
 
  private:
   MlaDims dims_;
-  WeightView kv_b_;
-  tile::cpu::PackedWeight packed_;
+  PackedMatrix kv_b_;
 };
 
 }  // namespace tessera::ops::prolog

@@ -80,6 +80,10 @@ Signature::Signature(const std::string& kernel, std::vector<Parameter> list,
       fail_at(code::kBadSignature, location, "kernel {}: {} has {} dims, at most {}", kernel,
               parameter.name, parameter.dims.size(), kMaxRank);
     }
+    if (parameter.element == Element::kI4 && parameter.role != Parameter::Role::kWeight) {
+      fail_at(code::kBadSignature, location, "kernel {}: {} of int4 is no packed weight", kernel,
+              parameter.name);
+    }
     if (parameter.role == Parameter::Role::kWeight && parameter.dims.size() != 2) {
       fail_at(code::kBadSignature, location, "kernel {}: weight {} has {} dims, not [n, k]", kernel,
               parameter.name, parameter.dims.size());
@@ -117,12 +121,15 @@ namespace {
 void check_argument(const std::string& kernel, const Parameter& parameter,
                     const Argument& argument) {
   const bool packed = parameter.role == Parameter::Role::kWeight;
-  const bool fits =
-      parameter.element ? argument.element == *parameter.element : is_float(argument.element);
+  const bool fits = parameter.element ? argument.element == *parameter.element
+                    : packed          ? is_weight_element(argument.element)
+                                      : is_float(argument.element);
   if (!fits || argument.packed != packed) {
     fail_at(code::kBadCall, {}, "kernel {}: {}, but must be {}{}", kernel,
             describe(parameter, argument), packed ? "packed " : "",
-            parameter.element ? to_string(*parameter.element) : "floating-point");
+            parameter.element ? to_string(*parameter.element)
+            : packed          ? "floating-point, int8 or int4"
+                              : "floating-point");
   }
   if (argument.rank != static_cast<int>(parameter.dims.size())) {
     fail_at(code::kBadCall, {}, "kernel {}: {}, but must have {} dims", kernel,

@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "tile/cpu/code_generator.h"
+#include "tile/cpu/lower_attention.h"
 #include "tile/cpu/lower_kernel.h"
 #include "tile/cpu/lower_product.h"
 
@@ -18,6 +19,7 @@ std::span<const FrontEnd> front_ends() {
       FrontEnd{"llvm", lower_llvm_text},
       FrontEnd{"tile", lower_tile_text},
       FrontEnd{"product", lower_product},
+      FrontEnd{"attention", lower_attention},
   };
   return kFrontEnds;
 }

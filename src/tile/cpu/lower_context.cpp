@@ -97,6 +97,15 @@ Value* LowerContext::stack(std::int64_t bytes) {
   return block;
 }
 
+Value* LowerContext::stack_pointer() {
+  llvm::BasicBlock& entry = function->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  llvm::AllocaInst* slot = at_entry.CreateAlloca(at_entry.getPtrTy());
+  at_entry.CreateAlignedStore(llvm::ConstantPointerNull::get(at_entry.getPtrTy()), slot,
+                              llvm::Align(8));
+  return slot;
+}
+
 void lower_block(LowerContext& context, const ir::Block& block) {
   for (const ir::Op& op : block) {
     if (op.kind == ir::Kind::kLoop) {

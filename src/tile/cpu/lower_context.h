@@ -69,6 +69,8 @@ class LowerContext {
   }
   // Stack memory, taken once per call of the function.
   llvm::Value* stack(std::int64_t bytes);
+  // The same for a pointer, null at the function's start.
+  llvm::Value* stack_pointer();
 };
 
 // Statements: each is emitted at the builder's place.

@@ -8,6 +8,8 @@
 
 #include "tile/cpu/lower_points.h"
 #include "tile/cpu/matmul_emitter.h"
+#include "tile/cpu/prepare_rows.h"
+#include "tile/cpu/prepared_product.h"
 #include "tile/ir/fail.h"
 #include "tile/ir/print.h"
 
@@ -22,11 +24,6 @@ using llvm::Value;
 
 // Packed activations of a block may take this much of a thread's stack.
 constexpr std::int64_t kMaxPackedBytes = 1 << 20;
-
-PanelLayout layout_of(tile::Element element) {
-  if (element == tile::Element::kBF16) return PanelLayout::kBF16;
-  return element == tile::Element::kF16 ? PanelLayout::kF16 : PanelLayout::kF32;
-}
 
 // One variable of a sink and how many columns it steps over.
 struct ColumnVar {
@@ -49,7 +46,7 @@ class ContractLowering {
     if (op.index.size() != 1)
       fail_at(code::kCannotLower, op.location, "{}: columns not shared out", print(op));
     const ir::Memory& weight = *c_.kernel.find_memory(op.blocks[0][1].memory);
-    shape_ = {layout_of(weight.element), weight.dims[0].constant(), weight.dims[1].constant()};
+    shape_ = {weight_layout(weight.element), weight.dims[0].constant(), weight.dims[1].constant()};
     for (const Op& nest : op.blocks[1]) sinks_.push_back(describe(nest));
   }
 
@@ -128,7 +125,9 @@ class ContractLowering {
   // Rows first ... first + block.rows - 1, all columns of the panel. first_known is first where
   // that is a constant.
   void rows_block(const MatmulBlock& block, Value* first, std::int64_t first_known) {
-    const RowOperand rows = row_operand(block, first);
+    const bool quantised = is_quantised(shape_.layout);
+    const RowOperand rows =
+        quantised ? RowOperand{quantised_rows(block, first)} : row_operand(block, first);
     llvm::IRBuilder<>& ir = c_.ir();
     Value* column = c_.eval(op_.index[0]);
     Value* panel = ir.CreateUDiv(column, c_.number(kPanelColumns));
@@ -140,13 +139,13 @@ class ContractLowering {
     const int columns = block.vectors * c_.b.lanes();
     for (int begin = 0; begin < kPanelColumns; begin += columns) {
       weight.first_column = begin;
-      Values sums = emitter.zeros();
-      const std::int64_t k = shape_.k;
-      const ir::Option* cube = c_.kernel.find_option("cube_tile");
-      const std::int64_t step = cube != nullptr && cube->values[1] > 0 ? cube->values[1] : k;
-      for (std::int64_t at = 0; at < k; at += step) {
-        sums =
-            emitter.multiply(rows, weight, c_.number(at), c_.number(std::min(k, at + step)), sums);
+      Values sums;
+      if (quantised) {
+        // In one go: the scales of rows and columns come behind the sums.
+        sums = emit_prepared_product(c_.b, block, rows.base, weight.panel, begin,
+                                     c_.number(shape_.k_groups()));
+      } else {
+        sums = products(emitter, rows, weight);
       }
       emitter.finish(sums, [&](int row, int vector, Value* sum) {
         Value* at_row = ir.CreateAdd(first, c_.number(row));
@@ -156,34 +155,84 @@ class ContractLowering {
     }
   }
 
-  RowOperand row_operand(const MatmulBlock& block, Value* first) {
+  Values products(MatmulEmitter& emitter, const RowOperand& rows, const PanelOperand& weight) {
+    const ir::Option* cube = c_.kernel.find_option("cube_tile");
+    const std::int64_t k = shape_.k;
+    const std::int64_t step = cube != nullptr && cube->values[1] > 0 ? cube->values[1] : k;
+    Values sums = emitter.zeros();
+    for (std::int64_t at = 0; at < k; at += step) {
+      sums = emitter.multiply(rows, weight, c_.number(at), c_.number(std::min(k, at + step)), sums);
+    }
+    return sums;
+  }
+
+  // The address of a contract's row `row` (i64), and bytes from one row to the next.
+  struct RowsInMemory {
+    Value* base;
+    Value* stride;
+  };
+  RowsInMemory rows_in_memory(Value* row) {
     const Op& load = op_.blocks[0][0];
     const IndexExpr offset = c_.offset_of(load);
-    const std::string& m = op_.vars[0].name;
-    const std::string& k = op_.vars[2].name;
-    const Movement along_m = movement(offset, m);
-    if (!along_m.known || !movement(offset, k).is(1)) {
+    const Movement along_m = movement(offset, op_.vars[0].name);
+    if (!along_m.known || !movement(offset, op_.vars[2].name).is(1)) {
       fail_at(code::kCannotLower, load.location, "{}: rows that are not rows in memory",
               print(load));
     }
-    const cpu::Element from = storage(load.type.element);
-    const cpu::Element to = activation_element(c_.b.target(), shape_.layout);
-    const int g = k_interleave(shape_.layout);
     Value* base = nullptr;
-    c_.with(op_.vars[0], first,
+    c_.with(op_.vars[0], row,
             [&] { c_.with(op_.vars[2], c_.number(0), [&] { base = c_.address(load, offset); }); });
-    Value* row_stride = c_.eval(along_m.stride * element_bytes(from));
-    if (from == to) return {base, row_stride, c_.number(g * element_bytes(from))};
-    const std::int64_t bytes = block.rows * ((shape_.k + g - 1) / g) * g * element_bytes(to);
+    const int size = element_bytes(storage(load.type.element));
+    return {base, c_.eval(along_m.stride * size)};
+  }
+
+  // Stack for rows of a block, as many bytes as the first and largest block needs.
+  Value* packed_rows(const MatmulBlock& block, std::int64_t bytes) {
     if (bytes > kMaxPackedBytes) {
       fail_at(code::kTileTooLarge, op_.location,
-              "matmul: {} rows of {} need {} bytes to be widened; use fewer rows", block.rows,
+              "matmul: {} rows of {} need {} bytes to be converted; use fewer rows", block.rows,
               shape_.k, bytes);
     }
-    Value* packed = packed_;
-    if (packed == nullptr) packed = packed_ = c_.stack(bytes);  // the first block is the largest
-    return emit_pack_rows(c_.b, block.rows, g, c_.number(shape_.k), from, base, row_stride, to,
-                          packed);
+    if (packed_ == nullptr) packed_ = c_.stack(bytes);
+    return packed_;
+  }
+
+  // The block's rows as quantised weights take them. Rows that do not change while the function
+  // runs are quantised for the first panel and found again for the next ones.
+  Value* quantised_rows(const MatmulBlock& block, Value* first) {
+    const RowsInMemory rows = rows_in_memory(first);
+    const ProductPlan form = prepared_form(c_.b.target(), shape_.layout);
+    const std::int64_t bytes = block.rows * form.prepared_row_bytes(shape_.k);
+    PreparedBlock to;
+    to.rows = c_.number(block.rows);
+    to.k = c_.number(shape_.k);
+    to.source = [&](Value* r) { return c_.b.at(rows.base, c_.ir().CreateMul(r, rows.stride)); };
+    const ir::Memory& memory = *c_.kernel.find_memory(op_.blocks[0][0].memory);
+    kept_bytes_ += bytes;
+    if (memory.kind == ir::MemoryKind::kTemp || kept_bytes_ > kMaxPackedBytes) {
+      to.memory = packed_rows(block, bytes);
+      emit_prepare_block(c_.b, shape_.layout, to);
+      return to.memory;
+    }
+    to.memory = c_.stack(bytes);
+    Value* kept = c_.stack_pointer();  // whose rows they are
+    Value* last = c_.ir().CreateAlignedLoad(c_.ir().getPtrTy(), kept, llvm::Align(8));
+    c_.when(c_.ir().CreateICmpNE(last, rows.base), [&] {
+      emit_prepare_block(c_.b, shape_.layout, to);
+      c_.ir().CreateAlignedStore(rows.base, kept, llvm::Align(8));
+    });
+    return to.memory;
+  }
+
+  RowOperand row_operand(const MatmulBlock& block, Value* first) {
+    const RowsInMemory rows = rows_in_memory(first);
+    const cpu::Element from = storage(op_.blocks[0][0].type.element);
+    const cpu::Element to = activation_element(c_.b.target(), shape_.layout);
+    const int g = k_interleave(shape_.layout);
+    if (from == to) return {rows.base, rows.stride, c_.number(g * element_bytes(from))};
+    const std::int64_t bytes = block.rows * ((shape_.k + g - 1) / g) * g * element_bytes(to);
+    return emit_pack_rows(c_.b, block.rows, g, c_.number(shape_.k), from, rows.base, rows.stride,
+                          to, packed_rows(block, bytes));
   }
 
   void take(const Sink& sink, Value* row, std::int64_t row_known, Value* column, Value* sum) {
@@ -276,6 +325,7 @@ class ContractLowering {
   PackedShape shape_;
   std::vector<Sink> sinks_;
   Value* packed_ = nullptr;
+  std::int64_t kept_bytes_ = 0;
   Value* lanes_ = nullptr;
 };
 

@@ -9,9 +9,9 @@
 
 #include "base/fail.h"
 #include "tile/cpu/code_generator.h"
-#include "tile/cpu/grouped_emitter.h"
 #include "tile/cpu/matmul_emitter.h"
 #include "tile/cpu/prepare_rows.h"
+#include "tile/cpu/prepared_product.h"
 #include "tile/cpu/product_epilogue.h"
 
 namespace tessera::tile::cpu {
@@ -163,7 +163,8 @@ class ProductLowering {
     assert(block.rows == rows);
     const int columns = block.vectors * b_.lanes();
     for (int first = 0; first < kPanelColumns; first += columns) {
-      const Values sums = block_sums(block, *function, first);
+      const Values sums = emit_prepared_product(b_, block, function->getArg(0), function->getArg(1),
+                                                first, function->getArg(3));
       for (int row = 0; row < rows; ++row) {
         for (int v = 0; v < block.vectors; ++v) {
           const std::int64_t column = first + v * b_.lanes();
@@ -174,46 +175,6 @@ class ProductLowering {
     }
     ir_.CreateRetVoid();
     blocks_.push_back(function);
-  }
-
-  // Of the columns from `first` on, as many as the block has.
-  Values block_sums(const MatmulBlock& block, llvm::Function& function, int first) {
-    Value* rows = function.getArg(0);
-    Value* panel = function.getArg(1);
-    Value* n_units = function.getArg(3);
-    if (has_groups(layout_)) return emit_grouped_product(b_, block, rows, panel, first, n_units);
-
-    RowOperand operand{rows, constant(plan_.unit_bytes), constant(block.rows * plan_.unit_bytes)};
-    operand.is_padded = true;
-    Value* end = ir_.CreateMul(n_units, constant(plan_.unit));
-    MatmulEmitter emitter(b_, block);
-    const PanelOperand weight{panel, nullptr, first};
-    if (layout_ != PanelLayout::kI8) {
-      return emitter.multiply(operand, weight, constant(0), end, emitter.zeros());
-    }
-
-    // Integers start from the rows' corrections; both scales come last.
-    Value* row_scales = b_.at(rows, ir_.CreateMul(n_units, operand.group_stride));
-    Value* corrections = b_.at(row_scales, std::int64_t{block.rows} * 4);
-    Values sums;
-    for (int row = 0; row < block.rows; ++row) {
-      Value* start = b_.broadcast(Element::kI32, b_.at(corrections, std::int64_t{row} * 4));
-      sums.insert(sums.end(), static_cast<std::size_t>(block.vectors), start);
-    }
-    sums = emitter.multiply(operand, weight, constant(0), end, sums);
-    const PackedShape shape{layout_, 0, 0};
-    Value* column_scales = b_.at(
-        panel, ir_.CreateMul(n_units, constant(static_cast<std::int64_t>(shape.group_bytes()))));
-    for (int row = 0; row < block.rows; ++row) {
-      Value* row_scale = b_.broadcast(Element::kF32, b_.at(row_scales, std::int64_t{row} * 4));
-      for (int v = 0; v < block.vectors; ++v) {
-        Value* scale =
-            b_.load(Element::kF32, b_.at(column_scales, std::int64_t{first + v * b_.lanes()} * 4));
-        Value*& sum = sums[static_cast<std::size_t>(row * block.vectors + v)];
-        sum = b_.mul(b_.mul(b_.int_to_float(sum), row_scale), scale);
-      }
-    }
-    return sums;
   }
 
   // block: the same for any number of rows up to max_block_rows, the last argument.

@@ -103,18 +103,7 @@ struct MatmulEmitter::Cursor {
 };
 
 Values MatmulEmitter::zeros() {
-  Value* zero = block_.layout == PanelLayout::kI8 ? b_.int_constant(0) : b_.zero();
-  return Values(static_cast<std::size_t>(block_.rows * block_.vectors), zero);
-}
-
-Values MatmulEmitter::corrections(const Values& row_sums) {
-  assert(block_.layout == PanelLayout::kI8);
-  Values sums;
-  for (Value* row_sum : row_sums) {
-    Value* correction = b_.splat(b_.ir().CreateMul(row_sum, b_.ir().getInt32(-128)));
-    sums.insert(sums.end(), static_cast<std::size_t>(block_.vectors), correction);
-  }
-  return sums;
+  return Values(static_cast<std::size_t>(block_.rows * block_.vectors), b_.zero());
 }
 
 void MatmulEmitter::multiply_group(const Cursor& at, int group, bool half_group, Values& sums) {

@@ -61,11 +61,9 @@ class MatmulEmitter {
  public:
   MatmulEmitter(VectorBuilder& builder, const MatmulBlock& block) : b_(builder), block_(block) {}
 
-  // Zeros, to start from; a bias or a stored partial sum serves as well.
+  // Zeros, to start from; a bias or a stored partial sum serves as well. With kI8 the sums are
+  // int32 and start from the rows' corrections instead (prepare_rows.h).
   Values zeros();
-
-  // What to start from with int8 weights, which are stored + 128: -128 * the sum of each row (i32).
-  Values corrections(const Values& row_sums);
 
   // sums + the product over inputs [k_begin, k_end) (i64 values). k_begin must be a multiple of the
   // interleave; k_end too, or be the end of the operands (an odd last input reads nothing beyond
@@ -94,11 +92,5 @@ class MatmulEmitter {
 RowOperand emit_pack_rows(VectorBuilder& builder, int rows, int interleave, llvm::Value* k,
                           Element from, llvm::Value* source, llvm::Value* row_stride, Element to,
                           llvm::Value* packed);
-
-// Quantises rows to int8 in the same packed form (interleave 4, filled up with zeros): the largest
-// magnitude of a row becomes 127. Writes each row's scale (fp32) and the sum of its integers (i32).
-RowOperand emit_quantize_rows(VectorBuilder& builder, int rows, llvm::Value* k, Element from,
-                              llvm::Value* source, llvm::Value* row_stride, llvm::Value* packed,
-                              llvm::Value* scales, llvm::Value* sums);
 
 }  // namespace tessera::tile::cpu

@@ -38,7 +38,7 @@ struct PreparedBlock {
 
 // Copies or quantises the rows of a block. With quantised layouts the largest magnitude of a row or
 // group becomes 127: scale = largest / 127, byte = x * (127 / largest) to nearest even. NaN or
-// infinity in a row or group makes every output that it takes part in NaN.
+// infinity in a row or group makes every output that it takes part in NaN or infinite.
 void emit_prepare_block(VectorBuilder& builder, PanelLayout layout, const PreparedBlock& block);
 
 // Its part for quantised layouts.

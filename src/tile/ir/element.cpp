@@ -13,6 +13,8 @@ std::size_t size_in_bytes(Element element) {
     case Element::kI8:
     case Element::kBool:
       return 1;
+    case Element::kI4:
+      break;
   }
   return 0;
 }
@@ -31,13 +33,15 @@ std::string_view to_string(Element element) {
       return "int32";
     case Element::kBool:
       return "bool";
+    case Element::kI4:
+      return "int4";
   }
   return "unknown";
 }
 
 std::optional<Element> element_from_string(std::string_view name) {
   for (Element element : {Element::kF32, Element::kBF16, Element::kF16, Element::kI8, Element::kI32,
-                          Element::kBool}) {
+                          Element::kBool, Element::kI4}) {
     if (name == to_string(element)) return element;
   }
   return std::nullopt;

@@ -177,9 +177,15 @@ Type infer_matmul(const Op& op, const Op& a, const Op& b) {
             a_trans ? " a_trans" : "", b_trans ? " b_trans" : "", shape_text(a.type.shape),
             shape_text(b.type.shape), a.type.shape[1 - m], b.type.shape[1 - n]);
   }
-  want_floats(op, {&a, &b});
-  if (a.type.element != b.type.element) {
-    mismatch(op, {&a, &b}, "operands of one element type (cast the left one)");
+  if (b.kind == Kind::kWeight && !is_float(b.type.element)) {
+    if (a.type.element != Element::kF32) {
+      mismatch(op, {&a, &b}, "an fp32 left operand, which a quantised weight quantises");
+    }
+  } else {
+    want_floats(op, {&a, &b});
+    if (a.type.element != b.type.element) {
+      mismatch(op, {&a, &b}, "operands of one element type (cast the left one)");
+    }
   }
   if (!is_float(op.type.element)) {
     fail_at(code::kDtypeMismatch, op.location, "matmul to {}: the result is a floating-point tile",
@@ -284,6 +290,8 @@ Type infer(const Op& op, const std::vector<const Op*>& operands, const Memory* m
       if (first.element == Element::kBool || op.type.element == Element::kBool) {
         mismatch(op, operands, "numbers (use where for a comparison)");
       }
+      if (op.type.element == Element::kI4)
+        mismatch(op, operands, "another type: int4 is packed only");
       Type type = first;
       type.element = op.type.element;
       return type;

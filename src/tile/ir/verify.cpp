@@ -29,9 +29,13 @@ class Verifier {
       check_strides(memory);
       if (memory.placed) check_index(memory.offset);
       check(memory.element != Element::kBool, "tensor {} of comparisons", memory.name);
+      check(memory.element != Element::kI4 || memory.panels, "tensor {} of int4 is not packed",
+            memory.name);
       if (memory.panels) {
-        check(memory.dims.size() == 2 && is_float(memory.element) && memory.kind == MemoryKind::kIn,
-              "packed weight {} must be a floating-point argument of rank 2", memory.name);
+        check(memory.dims.size() == 2 && is_weight_element(memory.element) &&
+                  memory.kind == MemoryKind::kIn,
+              "packed weight {} must be a floating-point, int8 or int4 argument of rank 2",
+              memory.name);
         for (const IndexExpr& dim : memory.dims) {
           check(dim.is_constant() && dim.constant() > 0, "packed weight {} has a dynamic dim",
                 memory.name);

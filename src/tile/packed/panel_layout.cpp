@@ -39,6 +39,21 @@ PanelLayout panel_layout(DType dtype) {
   return PanelLayout::kF32;
 }
 
+PanelLayout weight_layout(tile::Element element) {
+  switch (element) {
+    case tile::Element::kBF16:
+      return PanelLayout::kBF16;
+    case tile::Element::kF16:
+      return PanelLayout::kF16;
+    case tile::Element::kI8:
+      return PanelLayout::kI8;
+    case tile::Element::kI4:
+      return PanelLayout::kI4G32;
+    default:
+      return PanelLayout::kF32;
+  }
+}
+
 bool is_quantised(PanelLayout layout) {
   return layout == PanelLayout::kI8 || has_groups(layout);
 }

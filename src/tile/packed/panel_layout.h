@@ -29,6 +29,7 @@
 #include <string_view>
 
 #include <tessera/dtype.h>
+#include <tessera/tile_element.h>
 
 namespace tessera::tile::cpu {
 
@@ -47,6 +48,8 @@ std::optional<PanelLayout> parse_panel_layout(std::string_view name);
 
 // The layout for a weight of this element type.
 PanelLayout panel_layout(DType dtype);
+// That of a tile kernel's packed weight: int8 is kI8, int4 is kI4G32.
+PanelLayout weight_layout(tile::Element element);
 
 bool is_quantised(PanelLayout layout);
 // Whether each group of inputs has scales of its own.

@@ -1,0 +1,33 @@
+#include "model/embedding.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+
+#include "base/convert.h"
+
+namespace tessera {
+
+Embedding::Embedding(std::shared_ptr<const Checkpoint> checkpoint, const CheckpointTensor& tensor)
+    : checkpoint_(std::move(checkpoint)),
+      bytes_(tensor.bytes()),
+      dtype_(*compute_dtype(tensor.dtype())),
+      n_tokens_(tensor.shape()[0]),
+      hidden_(tensor.shape()[1]) {}
+
+void Embedding::row(std::int32_t token, std::span<float> to) const {
+  assert(0 <= token && token < n_tokens_ && std::ssize(to) == hidden_);
+  // The file does not align its tensors: through a block that is aligned.
+  constexpr std::size_t kBlock = 1024;
+  alignas(64) std::array<std::byte, kBlock * sizeof(float)> block;
+  const std::size_t size = size_in_bytes(dtype_);
+  const std::byte* from = bytes_.data() + static_cast<std::size_t>(token * hidden_) * size;
+  for (std::size_t i = 0; i < to.size(); i += kBlock) {
+    const std::size_t n = std::min(kBlock, to.size() - i);
+    std::memcpy(block.data(), from + i * size, n * size);
+    convert(block.data(), dtype_, to.data() + i, DType::kF32, n);
+  }
+}
+
+}  // namespace tessera
