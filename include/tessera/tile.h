@@ -274,6 +274,20 @@ Argument strided_argument(const void* data, Element element,
                           std::initializer_list<std::int64_t> strides);
 Argument packed_argument(const void* panels, Element element, std::int64_t n, std::int64_t k);
 
+// A weight [n, k] in packed panels: made once, when a model is loaded. Copies share the panels.
+class PackedWeight {
+ public:
+  // rows: row-major and dense, fp32, bf16 or fp16. as: what the panels hold (those, or kI8 or kI4);
+  // nothing: what the rows do. Throws TL301 for anything else.
+  PackedWeight(const void* rows, Element element, std::int64_t n, std::int64_t k,
+               std::optional<Element> as = {}, int n_threads = 1);
+  Argument argument() const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
 using Body = std::function<void(const std::vector<Tensor>&)>;
 
 // A kernel and the code made for it so far. Copies share both. Calls from several threads are safe

@@ -134,6 +134,23 @@ TEST(Kernels, WhatDoesNotExistIsAnsweredWithWhatDoes) {
   EXPECT_THAT(too_long.err, HasSubstr("TL106"));
 }
 
+// Transcripts in the manual of the language.
+TEST(Kernels, TheManualShowsWhatTheCommandPrints) {
+  std::ifstream document(TESSERA_TEST_DATA "/../../docs/tile-language.md");
+  int n_transcripts = 0;
+  for (std::string line; std::getline(document, line);) {
+    if (!line.starts_with("$ tessera ")) continue;
+    std::vector<std::string> arguments;
+    std::istringstream words(line.substr(std::string("$ tessera ").size()));
+    for (std::string word; words >> word;) arguments.push_back(word);
+    std::string expected;
+    while (std::getline(document, line) && line != "```") expected += line + "\n";
+    EXPECT_EQ(run_tessera(arguments).out, expected);
+    ++n_transcripts;
+  }
+  EXPECT_GE(n_transcripts, 1);
+}
+
 class KernelCache : public ::testing::Test {
  protected:
   CommandResult run(const std::vector<std::string>& arguments) const {

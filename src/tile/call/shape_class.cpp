@@ -111,11 +111,31 @@ Signature::Signature(const std::string& kernel, std::vector<Parameter> list,
   }
   for (const Parameter& parameter : parameters) {
     sources.emplace_back();
-    for (const Dim& dim : parameter.dims) sources.back().push_back(source_of(*this, dim));
+    for (const Dim& dim : parameter.dims) {
+      if (!dim.factors().empty()) products.emplace_back(sources.size() - 1, sources.back().size());
+      sources.back().push_back(source_of(*this, dim));
+    }
   }
 }
 
 namespace {
+
+[[noreturn]] void refuse_element(const std::string& kernel, const Parameter& parameter,
+                                 const Argument& argument) {
+  const bool packed = parameter.role == Parameter::Role::kWeight;
+  fail_at(code::kBadCall, {}, "kernel {}: {}, but must be {}{}", kernel,
+          describe(parameter, argument), packed ? "packed " : "",
+          parameter.element ? to_string(*parameter.element)
+          : packed          ? "floating-point, int8 or int4"
+                            : "floating-point");
+}
+
+[[noreturn]] void refuse_dim(const std::string& kernel, const Parameter& parameter,
+                             const Argument& argument, std::size_t d, std::int64_t wanted) {
+  const std::string& name = parameter.dims[d].name();
+  fail_at(code::kBadCall, {}, "kernel {}: {}: dim {}{}{} must be {}", kernel,
+          describe(parameter, argument), d, name.empty() ? "" : " ", name, wanted);
+}
 
 // Everything that a call may have wrong with one argument but its dims' values.
 void check_argument(const std::string& kernel, const Parameter& parameter,
@@ -124,22 +144,16 @@ void check_argument(const std::string& kernel, const Parameter& parameter,
   const bool fits = parameter.element ? argument.element == *parameter.element
                     : packed          ? is_weight_element(argument.element)
                                       : is_float(argument.element);
-  if (!fits || argument.packed != packed) {
-    fail_at(code::kBadCall, {}, "kernel {}: {}, but must be {}{}", kernel,
-            describe(parameter, argument), packed ? "packed " : "",
-            parameter.element ? to_string(*parameter.element)
-            : packed          ? "floating-point, int8 or int4"
-                              : "floating-point");
-  }
+  if (!fits || argument.packed != packed) refuse_element(kernel, parameter, argument);
   if (argument.rank != static_cast<int>(parameter.dims.size())) {
     fail_at(code::kBadCall, {}, "kernel {}: {}, but must have {} dims", kernel,
             describe(parameter, argument), parameter.dims.size());
   }
   for (std::size_t d = 0; d < parameter.dims.size(); ++d) {
-    if (argument.dims[d] < 0 || (argument.dims[d] == 0 && !parameter.dims[d].is_dynamic())) {
-      fail_at(code::kBadCall, {}, "kernel {}: {}: dim {} must be positive", kernel,
-              describe(parameter, argument), d);
-    }
+    if (argument.dims[d] > 0) continue;
+    if (argument.dims[d] == 0 && parameter.dims[d].is_dynamic()) continue;
+    fail_at(code::kBadCall, {}, "kernel {}: {}: dim {} must be positive", kernel,
+            describe(parameter, argument), d);
   }
 }
 
@@ -169,18 +183,27 @@ void bind(const std::string& kernel, const Signature& signature,
   const std::size_t n_dynamic = signature.dynamic.size();
   std::fill_n(binding.fixed.begin(), signature.fixed.size(), kUnset);
   std::fill_n(binding.symbols.begin(), n_dynamic, kUnset);
+  std::size_t n_symbols = n_dynamic;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Argument& argument = arguments[i];
-    check_argument(kernel, signature.parameters[i], argument);
+    const Parameter& parameter = signature.parameters[i];
+    check_argument(kernel, parameter, argument);
     binding.elements[i] = argument.element;
-    const std::vector<DimSource>& sources = signature.sources[i];
-    for (std::size_t d = 0; d < sources.size(); ++d) {
-      const DimSource& source = sources[d];
-      if (source.kind != DimSource::Kind::kFixed && source.kind != DimSource::Kind::kDynamic)
-        continue;
-      std::int64_t& value = source.kind == DimSource::Kind::kFixed ? binding.fixed[source.name]
-                                                                   : binding.symbols[source.name];
-      if (value == kUnset) value = argument.dims[d];
+    for (std::size_t d = 0; d < parameter.dims.size(); ++d) {
+      const DimSource& source = signature.sources[i][d];
+      std::int64_t number = source.number;
+      std::int64_t* value = &number;
+      if (source.kind == DimSource::Kind::kProduct) continue;  // when all names are known
+      if (source.kind == DimSource::Kind::kFixed) value = &binding.fixed[source.name];
+      if (source.kind == DimSource::Kind::kDynamic) value = &binding.symbols[source.name];
+      if (*value == kUnset) *value = argument.dims[d];
+      if (*value != argument.dims[d]) refuse_dim(kernel, parameter, argument, d, *value);
+    }
+    if (argument.dense) continue;
+    check_strides(kernel, parameter, argument);
+    binding.gaps |= 1u << i;
+    for (std::size_t d = 0; d + 1 < parameter.dims.size(); ++d) {
+      binding.symbols[n_symbols++] = argument.strides[d];
     }
   }
   for (std::size_t i = 0; i < n_dynamic; ++i) {
@@ -197,41 +220,34 @@ void bind(const std::string& kernel, const Signature& signature,
               signature.fixed[i]);
     }
   }
-  std::size_t n_symbols = n_dynamic;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Argument& argument = arguments[i];
-    const std::vector<DimSource>& sources = signature.sources[i];
-    for (std::size_t d = 0; d < sources.size(); ++d) {
-      const std::int64_t wanted = value_of(sources[d], binding);
-      if (argument.dims[d] == wanted) continue;
-      const Parameter& parameter = signature.parameters[i];
-      fail_at(code::kBadCall, {}, "kernel {}: {}: dim {}{}{} must be {}", kernel,
-              describe(parameter, argument), d, parameter.dims[d].name().empty() ? "" : " ",
-              parameter.dims[d].name(), wanted);
-    }
-    if (argument.dense) continue;
-    check_strides(kernel, signature.parameters[i], argument);
-    binding.gaps |= 1u << i;
-    for (std::size_t d = 0; d + 1 < sources.size(); ++d) {
-      binding.symbols[n_symbols++] = argument.strides[d];
+  for (const auto& [i, d] : signature.products) {
+    const std::int64_t wanted = value_of(signature.sources[i][d], binding);
+    if (arguments[i].dims[d] != wanted) {
+      refuse_dim(kernel, signature.parameters[i], arguments[i], d, wanted);
     }
   }
 }
 
 void check_data(const std::string& kernel, const Signature& signature,
                 std::span<const Argument> arguments) {
+  std::array<std::uintptr_t, kMaxParameters> begin;
+  std::array<std::uintptr_t, kMaxParameters> end;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Argument& argument = arguments[i];
-    const auto address = reinterpret_cast<std::uintptr_t>(argument.data);
+    begin[i] = reinterpret_cast<std::uintptr_t>(argument.data);
+    end[i] = begin[i] + span_in_bytes(argument);
     const std::size_t alignment = argument.packed ? 64 : size_in_bytes(argument.element);
-    if (address == 0 || address % alignment != 0) {
+    if (begin[i] == 0 || (begin[i] & (alignment - 1)) != 0) {
       fail_at(code::kBadCall, {}, "kernel {}: {} at {}: the address must be a multiple of {}",
               kernel, describe(signature.parameters[i], argument), argument.data, alignment);
     }
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Parameter::Role role = signature.parameters[i].role;
     if (role != Parameter::Role::kOut && role != Parameter::Role::kInOut) continue;
     for (std::size_t j = 0; j < arguments.size(); ++j) {
-      if (j == i || !share_memory(argument, arguments[j])) continue;
+      const bool may_meet = j != i && begin[j] < end[i] && begin[i] < end[j];
+      if (!may_meet || !share_memory(arguments[i], arguments[j])) continue;
       fail_at(code::kAliasing, {}, "kernel {}: the {} {} and {} share memory", kernel,
               role == Parameter::Role::kOut ? "output" : "updated tensor",
               signature.parameters[i].name, signature.parameters[j].name);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tessera/tile.h>
@@ -37,7 +38,8 @@ struct Signature {
                      const Location& location);
 
   std::vector<Parameter> parameters;
-  std::vector<std::vector<DimSource>> sources;  // of each parameter's dims
+  std::vector<std::vector<DimSource>> sources;                // of each parameter's dims
+  std::vector<std::pair<std::size_t, std::size_t>> products;  // parameter, dim
   std::vector<std::string> fixed;
   std::vector<std::string> dynamic;
 };
