@@ -236,7 +236,7 @@ class Dim {
 };
 
 struct Parameter {
-  enum class Role : std::uint8_t { kIn, kOut, kWeight };
+  enum class Role : std::uint8_t { kIn, kOut, kInOut, kWeight };
   Role role = Role::kIn;
   std::string name;
   std::optional<Element>
@@ -246,6 +246,8 @@ struct Parameter {
 
 Parameter in(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
 Parameter out(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
+// Updated in place: what an iteration views of it, it overwrites later (TL113 where that isn't so).
+Parameter inout(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
 // A matrix [n, k] in packed panels (tile/packed): an operand of matmul only. Both dims fixed.
 Parameter weight(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
 Parameter indices(std::string name, std::vector<Dim> dims);  // int32
@@ -253,16 +255,23 @@ Parameter indices(std::string name, std::vector<Dim> dims);  // int32
 // --- Calls ---
 inline constexpr int kMaxRank = 6;
 
-// A dense row-major tensor, or a packed weight, handed to a kernel.
+// A row-major tensor, or a packed weight, handed to a kernel.
 struct Argument {
   void* data = nullptr;
   Element element = Element::kF32;
   bool packed = false;
+  bool dense = true;  // without gaps: the strides say nothing
   int rank = 0;
-  std::array<std::int64_t, kMaxRank> dims{};
+  std::array<std::int64_t, kMaxRank> dims{};     // rank of them
+  std::array<std::int64_t, kMaxRank> strides{};  // in elements; unless dense
 };
 Argument argument(const void* data, Element element, std::initializer_list<std::int64_t> dims);
 Argument argument(const void* data, Element element, std::span<const std::int64_t> dims);
+// A tensor with gaps. strides: how many elements lie between neighbours along each dim but the
+// last, whose elements are adjacent.
+Argument strided_argument(const void* data, Element element,
+                          std::initializer_list<std::int64_t> dims,
+                          std::initializer_list<std::int64_t> strides);
 Argument packed_argument(const void* panels, Element element, std::int64_t n, std::int64_t k);
 
 using Body = std::function<void(const std::vector<Tensor>&)>;

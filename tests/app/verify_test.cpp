@@ -71,7 +71,7 @@ TEST(Verify, AFailureExitsWithOne) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("FAIL x native\n"));
   EXPECT_THAT(result.out, HasSubstr("elements are outside the tolerance\n"));
-  EXPECT_EQ(result.err, "tessera: 2 of 2 checks failed\n");
+  EXPECT_EQ(result.err, "tessera: 3 of 3 checks failed\n");
 }
 
 TEST(Verify, BadRequests) {

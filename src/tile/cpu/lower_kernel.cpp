@@ -76,6 +76,7 @@ class KernelLowering {
       switch (memory.kind) {
         case ir::MemoryKind::kIn:
         case ir::MemoryKind::kOut:
+        case ir::MemoryKind::kInOut:
           base =
               ir_.CreateAlignedLoad(ir_.getPtrTy(), builder_.at(tensors, 8 * at++), llvm::Align(8));
           break;
