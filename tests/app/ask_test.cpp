@@ -108,6 +108,13 @@ TEST(Ask, RunsTheKernelsThatAreAskedFor) {
   expect_kernels({"--baseline"}, "baseline", kernels("native", "native", "native", "latent"));
   expect_kernels({"--baseline", "--kv_cache", "expanded"}, "baseline",
                  kernels("native", "native", "native", "expanded"));
+  expect_kernels({}, "auto", kernels("tile", "tile", "latent", "latent"));
+  expect_kernels({"--use_pto"}, "pto", kernels("tile", "native", "native", "latent"));
+  expect_kernels({"--use_rope"}, "rope", kernels("native", "tile", "native", "latent"));
+  expect_kernels({"--use_rope", "--use_pto", "--kv_cache=expanded"}, "pto+rope",
+                 kernels("tile", "tile", "native", "expanded"));
+  expect_kernels({"--use_kv_fusion", "--use_pto", "--use_rope"}, "pto+rope+kv_fusion",
+                 kernels("tile", "tile", "latent", "latent"));
   expect_kernels({"--use_kv_fusion"}, "kv_fusion", kernels("native", "native", "latent", "latent"));
   expect_kernels({"--use_kv_fusion", "--kv_cache=expanded"}, "kv_fusion",
                  kernels("native", "native", "fused", "expanded"));
