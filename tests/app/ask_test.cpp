@@ -140,13 +140,14 @@ TEST(Ask, AWarmUpThatFailsIsAWarning) {
                          "cache is full"));
 }
 
-TEST(Ask, WithoutACompilerTheNativeOperatorsRun) {
+TEST(Ask, WithoutACompilerSaysSo) {
   const CommandResult result = run_tessera(
       {"ask", "--greedy", "--use_kv_fusion"},
       {"TESSERA_COMPILER=/no/such/plugin", "TESSERA_CACHE_DIR=" + ::testing::TempDir() + "/none"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.out, expected_answers()[0].at("text").get<std::string>() + "\n");
-  EXPECT_THAT(result.err, StartsWith("tessera: warning: mla_prolog latent failed ("));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              HasSubstr("\ntessera: the compiler plugin cannot be opened: /no/such/plugin"));
 }
 
 TEST(Ask, SeveralPromptsAreOneBatch) {
