@@ -284,6 +284,7 @@ class Kernel {
   Kernel(std::string name, std::vector<Parameter> signature, Body body, Where where);
 
   const std::string& name() const;
+  const std::vector<Parameter>& signature() const;
   // Checks the arguments against the signature, compiles or loads what their shape class needs,
   // runs. After the first call of a class nothing is allocated.
   // A phase of less work than min_parallel_work (points and multiply-adds) stays on this thread.

@@ -80,10 +80,9 @@ TEST(Verify, BadRequests) {
                  "there is no operator \"softmax\"; choose one of rms_norm, rope, mla_prolog");
   expect_failure({"verify", "rope_001", "--op", "rms_norm"}, 2,
                  "no case is left to run; see --list");
-  expect_failure(
-      {"verify", "--op", "rope", "--impl", "fast"}, 2,
-      "no operator of these cases has an implementation \"fast\"; choose one of tile, native, "
-      "reference");
+  expect_failure({"verify", "--op", "rope", "--impl", "fast"}, 2,
+                 "no operator of these cases has an implementation \"fast\"; choose one of tile, "
+                 "native, reference");
   EXPECT_EQ(run_tessera({"verify", "--cases", "/nowhere/cases.json"}).exit_code, 1);
 }
 

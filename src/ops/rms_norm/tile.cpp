@@ -1,6 +1,7 @@
 // RMSNorm as a tile kernel: a row is summed and scaled while it is near.
 #include <tessera/tile.h>
 
+#include "ops/kernel_lists.h"
 #include "ops/rms_norm/rms_norm.h"
 
 namespace tessera::ops {
@@ -60,5 +61,9 @@ void run(const ConstRows& x, const float* weight, float eps, const Rows& y, Exec
 
 constexpr RmsNormImplementation kRmsNormTile = {
     "tile", [](std::int64_t, std::int64_t) { return std::string(); }, run};
+
+std::vector<TileKernel> rms_norm_kernels() {
+  return {{"rms_norm", "tile", kernel()}, {"rms_norm", "tile", kernel_in_place()}};
+}
 
 }  // namespace tessera::ops

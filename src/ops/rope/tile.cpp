@@ -1,6 +1,7 @@
 // Rotary embedding as a tile kernel: whole vectors of pairs, in either layout.
 #include <tessera/tile.h>
 
+#include "ops/kernel_lists.h"
 #include "ops/rope/rope.h"
 
 namespace tessera::ops {
@@ -57,5 +58,10 @@ void run(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout 
 
 constexpr RopeImplementation kRopeTile = {
     "tile", [](std::int64_t, RopeLayout) { return std::string(); }, run};
+
+std::vector<TileKernel> rope_kernels() {
+  return {{"rope", "tile", kernel(RopeLayout::kInterleaved)},
+          {"rope", "tile", kernel(RopeLayout::kHalfSplit)}};
+}
 
 }  // namespace tessera::ops

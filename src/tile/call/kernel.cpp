@@ -71,6 +71,26 @@ std::int64_t value_of(const ir::IndexExpr& expression, const Signature& signatur
   return sum;
 }
 
+// "t in 17..*, x: fp32[t, 64] with gaps, y: fp32[t, 64]".
+std::string shape_class_text(const ir::Kernel& kernel) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const ir::Symbol& symbol : kernel.symbols) {
+    if (symbol.name.find('@') != std::string::npos) continue;  // the stride of a tensor with gaps
+    const bool one = symbol.low == symbol.high;
+    add(one ? fmt::format("{} = {}", symbol.name, symbol.low)
+            : fmt::format("{} in {}..{}", symbol.name, symbol.low,
+                          symbol.high < 0 ? "*" : std::to_string(symbol.high)));
+  }
+  for (const ir::Memory& memory : kernel.memories) {
+    if (!is_argument(memory.kind)) continue;
+    add(fmt::format("{}: {}{}{}{}", memory.name, to_string(memory.element),
+                    memory.panels ? " packed " : "", shape_text(memory.dims),
+                    memory.strides.empty() ? "" : " with gaps"));
+  }
+  return text;
+}
+
 // Element i of an int32 tensor, counted in row-major order.
 std::int32_t element_at(const Argument& argument, std::int64_t i) {
   const auto* elements = static_cast<const std::int32_t*>(argument.data);
@@ -155,6 +175,7 @@ ir::Kernel Kernel::State::trace(const Binding& binding) const {
 CompileRequest Kernel::State::request(const ir::Kernel& kernel) const {
   CompileRequest request;
   request.name = name;
+  request.shape_class = shape_class_text(kernel);
   request.front_end = "tile";
   request.ir = print(kernel);
   request.cpu = target_cpu_from_environment();
@@ -232,6 +253,10 @@ Kernel::Kernel(std::string name, std::vector<Parameter> signature, Body body, Wh
 
 const std::string& Kernel::name() const {
   return state_->name;
+}
+
+const std::vector<Parameter>& Kernel::signature() const {
+  return state_->signature.parameters;
 }
 
 void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments,

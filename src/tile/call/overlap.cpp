@@ -71,8 +71,9 @@ bool meet(const Walks& a, int i, const Walks& b, int j, std::int64_t distance) {
 
 std::size_t span_in_bytes(const Argument& argument) {
   if (argument.packed) {
-    const cpu::PanelLayout layout = cpu::weight_layout(argument.element);
-    return cpu::PackedShape{layout, argument.dims[0], argument.dims[1]}.bytes();
+    return cpu::PackedShape{cpu::weight_layout(argument.element), argument.dims[0],
+                            argument.dims[1]}
+        .bytes();
   }
   std::size_t elements = 1;
   for (std::size_t d = 0; d < static_cast<std::size_t>(argument.rank); ++d) {
