@@ -16,9 +16,11 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-std::size_t subcommand_index(const Arguments& arguments) {
-  const auto found = std::ranges::find_if_not(
-      arguments, [](const std::string& argument) { return argument.starts_with("-"); });
+// The first word from `begin` on that is no option.
+std::size_t subcommand_index(const Arguments& arguments, std::size_t begin) {
+  const auto found =
+      std::find_if_not(arguments.begin() + static_cast<std::ptrdiff_t>(begin), arguments.end(),
+                       [](const std::string& argument) { return argument.starts_with("-"); });
   return static_cast<std::size_t>(found - arguments.begin());
 }
 
@@ -28,8 +30,9 @@ const CLI::App& chosen_subcommand(const CLI::App& app, const std::string& name) 
     if (command->check_name(name)) return *command;
     names.push_back(command->get_name());
   }
-  fail(ErrorCode::kInvalidArgument, "there is no command {}; choose one of {}", in_quotes(name),
-       fmt::join(names, ", "));
+  const std::string of = app.get_parent() == nullptr ? "" : app.get_name() + " ";
+  fail(ErrorCode::kInvalidArgument, "there is no command {}; choose one of {}",
+       in_quotes(of + name), fmt::join(names, ", "));
 }
 
 // The option that the name, without its dashes in front, means; null: none.
@@ -59,9 +62,15 @@ Spelled spelled(const std::string& argument) {
 }  // namespace
 
 Arguments normalised(const CLI::App& app, Arguments arguments) {
-  const std::size_t start = subcommand_index(arguments);
+  std::size_t start = subcommand_index(arguments, 0);
   if (start == arguments.size()) return arguments;
-  const CLI::App& command = chosen_subcommand(app, arguments[start]);
+  const CLI::App* chosen = &chosen_subcommand(app, arguments[start]);
+  if (!chosen->get_subcommands(nullptr).empty()) {  // tessera bench decode
+    start = subcommand_index(arguments, start + 1);
+    if (start == arguments.size()) return arguments;
+    chosen = &chosen_subcommand(*chosen, arguments[start]);
+  }
+  const CLI::App& command = *chosen;
 
   Arguments result(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(start) + 1);
   for (std::size_t i = start + 1; i < arguments.size(); ++i) {

@@ -113,8 +113,12 @@ CLI::Validator token_ids() {
   return whole_numbers(0, kMaxTokenId, "token ids such as 1,2,3", "IDS");
 }
 
+CLI::Validator numbers_of(const std::string& what) {
+  return whole_numbers(1, kMaxWhole, "numbers of " + what + " from 1 up such as 1,2,8", "N,N");
+}
+
 CLI::Validator lengths() {
-  return whole_numbers(1, kMaxWhole, "numbers of tokens from 1 up such as 1,2,8", "N,N");
+  return numbers_of("tokens");
 }
 
 std::vector<std::int64_t> parse_lengths(const std::string& text) {
