@@ -82,7 +82,7 @@ class StepScope {
   StepPart outer_ = StepPart::kOutside;
 };
 
-// A parallel region.
+// A parallel region, or the call of a tile kernel.
 class RegionScope {
  public:
   explicit RegionScope(StepProfile* profile) : profile_(profile) {
