@@ -15,6 +15,8 @@ void add_bench_command(CLI::App& app) {
   add_bench_prefill(*bench);
   add_bench_batch(*bench);
   add_bench_memory(*bench);
+  add_bench_prolog(*bench);
+  add_bench_kernels(*bench);
 }
 
 }  // namespace tessera::app

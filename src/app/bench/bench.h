@@ -11,5 +11,7 @@ void add_bench_decode(CLI::App& bench);
 void add_bench_prefill(CLI::App& bench);
 void add_bench_batch(CLI::App& bench);
 void add_bench_memory(CLI::App& bench);
+void add_bench_prolog(CLI::App& bench);
+void add_bench_kernels(CLI::App& bench);
 
 }  // namespace tessera::app

@@ -13,6 +13,8 @@ namespace tessera::app {
 
 namespace {
 
+constexpr std::int64_t kMostSequences = 65'536;
+
 struct DecodeOptions {
   StepOptions step;
   std::string batch;  // as 1,2
@@ -38,7 +40,7 @@ void add(CLI::App& bench, const std::string& name, const std::string& descriptio
   options->batch = batch;
   CLI::App* command = bench.add_subcommand(name, description);
   command->add_option("--batch", options->batch, "sequences, one result for each number")
-      ->check(numbers_of("sequences"))
+      ->check(numbers_of("sequences", kMostSequences))
       ->capture_default_str();
   command->add_option("--depth", options->depth, "tokens in the cache of each sequence before")
       ->check(whole_number(0))

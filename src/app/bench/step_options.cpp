@@ -55,8 +55,8 @@ void print_head(const std::string& command, const StepOptions& options, const Lo
 }
 
 void print(const StepMeasurement& m) {
-  print_out("{:>5} {:>6} {:>6}  {:<26} {:>9.1f} {:>7.1f} {:>8.1f}  {:<22} {:<20}\n", m.work.sequences,
-            m.work.depth, m.work.new_tokens, with_spread(m.tokens_per_second, 1),
+  print_out("{:>5} {:>6} {:>6}  {:<26} {:>9.1f} {:>7.1f} {:>8.1f}  {:<22} {:<20}\n",
+            m.work.sequences, m.work.depth, m.work.new_tokens, with_spread(m.tokens_per_second, 1),
             m.bytes_per_token.median() / 1e6, m.gb_per_second.median(), m.gflop_per_second.median(),
             fmt::format("{:.1f} ({})", m.limit.median(),
                         m.limited_by_reading ? "memory read" : "dot peak"),
