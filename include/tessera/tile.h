@@ -301,17 +301,23 @@ class Kernel {
   const std::vector<Parameter>& signature() const;
   // Checks the arguments against the signature, compiles or loads what their shape class needs,
   // runs. After the first call of a class nothing is allocated.
-  void run(ThreadPool& pool, std::span<const Argument> arguments) const;
+  // A phase of less work than min_parallel_work (points and multiply-adds) stays on this thread.
+  void run(ThreadPool& pool, std::span<const Argument> arguments,
+           std::int64_t min_parallel_work = 0) const;
   // On threads of the calling thread's own, kept for its next call.
   void run(int n_threads, std::span<const Argument> arguments) const;
-  // The same on an executor: whatever has a pool().
+  // The same on an executor: whatever has a pool(), and may have a min_parallel_work().
   template <typename Executor>
   void operator()(Executor& executor, std::initializer_list<Argument> arguments) const {
-    run(executor.pool(), std::span<const Argument>(arguments.begin(), arguments.size()));
+    (*this)(executor, std::span<const Argument>(arguments.begin(), arguments.size()));
   }
   template <typename Executor>
   void operator()(Executor& executor, std::span<const Argument> arguments) const {
-    run(executor.pool(), arguments);
+    if constexpr (requires { executor.min_parallel_work(); }) {
+      run(executor.pool(), arguments, executor.min_parallel_work());
+    } else {
+      run(executor.pool(), arguments);
+    }
   }
   // Compiles or loads without running: only dims and element types of the arguments matter.
   void prepare(std::span<const Argument> arguments) const;

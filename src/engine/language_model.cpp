@@ -9,8 +9,8 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "engine/generator.h"
+#include "engine/loaded_model.h"
 #include "engine/sampler.h"
-#include "io/checkpoint.h"
 #include "model/config.h"
 #include "model/forward.h"
 #include "model/generation_config.h"
@@ -30,14 +30,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The type most of the checkpoint is stored in: that of the embedding.
-WeightFormat stored_format(const std::filesystem::path& folder) {
-  const Checkpoint checkpoint = Checkpoint::open(folder);
-  const CheckpointTensor* embedding = checkpoint.find("model.embed_tokens.weight");
-  if (embedding == nullptr) return WeightFormat::kBF16;  // load_weights() says what is missing
-  return weight_format(compute_dtype(embedding->dtype()).value_or(DType::kBF16));
-}
-
 std::vector<std::int32_t> end_tokens(const ModelConfig& config, const GenerationConfig& generation,
                                      const text::Tokenizer* tokenizer) {
   std::vector<std::int32_t> ends;
@@ -48,15 +40,6 @@ std::vector<std::int32_t> end_tokens(const ModelConfig& config, const Generation
   if (ends.empty() && tokenizer != nullptr && tokenizer->eos_id())
     ends.push_back(*tokenizer->eos_id());
   return ends;
-}
-
-int checked_threads(const LoadOptions& options) {
-  if (options.threads < 0) {
-    fail(ErrorCode::kInvalidArgument,
-         "LoadOptions::threads must be 0 (the CPUs of this process) or more, not {}",
-         options.threads);
-  }
-  return options.threads > 0 ? options.threads : available_cpus();
 }
 
 // Special tokens that the model cannot give or take.
@@ -85,14 +68,10 @@ void check_vocabulary(const std::filesystem::path& folder, const text::Tokenizer
 
 }  // namespace
 
-struct LanguageModel::Impl {
+struct LanguageModel::Impl : LoadedModel {
   Impl(const std::filesystem::path& folder, const LoadOptions& options, bool with_tokenizer)
-      : executor(checked_threads(options)),
-        config(ModelConfig::load(folder)),
-        generation_config(GenerationConfig::load(folder)),
-        format(options.format ? *options.format : stored_format(folder)) {
+      : LoadedModel(folder, options), generation_config(GenerationConfig::load(folder)) {
     check_special_tokens(folder, generation_config, config);
-    const KernelChoice choice = choose_kernels(options.kernels, config, format, options.warn);
     if (with_tokenizer) {
       const auto start = Clock::now();
       tokenizer = text::Tokenizer::load(folder);
@@ -100,10 +79,7 @@ struct LanguageModel::Impl {
       chat_template = text::ChatTemplate::load(folder);
       tokenizer_load_s = seconds_since(start);
     }
-    const auto start = Clock::now();
-    weights = load_weights(folder, config, format, choice.kv_cache, executor, options.progress);
-    kernels.emplace(choice, config, weights, executor, options.warn);
-    model_load_s = seconds_since(start);
+    load(folder, options);
   }
 
   const text::Tokenizer& need_tokenizer() const {
@@ -114,16 +90,10 @@ struct LanguageModel::Impl {
     return *tokenizer;
   }
 
-  ops::Executor executor;
-  ModelConfig config;
   GenerationConfig generation_config;
-  WeightFormat format;
   std::optional<text::Tokenizer> tokenizer;
   std::optional<text::ChatTemplate> chat_template;
   double tokenizer_load_s = 0;
-  double model_load_s = 0;
-  ModelWeights weights;
-  std::optional<ModelKernels> kernels;  // always there, once loaded
 };
 
 LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -159,7 +129,7 @@ double LanguageModel::tokenizer_load_s() const {
   return impl_->tokenizer_load_s;
 }
 double LanguageModel::model_load_s() const {
-  return impl_->model_load_s;
+  return impl_->load_s;
 }
 
 SamplingOptions LanguageModel::default_sampling() const {

@@ -22,6 +22,8 @@ struct CheckpointTensor {
   SafetensorsDType dtype() const { return entry->dtype; }
   const std::vector<std::int64_t>& shape() const { return entry->shape; }
   std::span<const std::byte> bytes() const { return file->bytes(*entry); }  // not aligned
+  // Starts reading its bytes from the disk.
+  void prefetch() const { file->prefetch(*entry); }
   // Drops the pages of a range of its bytes from memory, after reading.
   void release(std::size_t first, std::size_t n) const { file->release(*entry, first, n); }
 };

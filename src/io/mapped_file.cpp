@@ -60,13 +60,33 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-void MappedFile::release(std::size_t offset, std::size_t length) const {
+// Advice: where the kernel refuses it, the pages stay as they are and nothing breaks.
+void MappedFile::advise(std::size_t offset, std::size_t length, int advice) const {
   if (offset >= bytes_.size()) return;
   length = std::min(length, bytes_.size() - offset);
   const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t begin = offset / page * page;
-  // Advice: where the kernel refuses it, the pages stay and nothing breaks.
-  ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, offset + length - begin, MADV_DONTNEED);
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, offset + length - begin, advice);
+}
+
+void MappedFile::prefetch(std::size_t offset, std::size_t length) const {
+  advise(offset, length, MADV_WILLNEED);
+}
+
+void MappedFile::use_huge_pages(std::size_t offset, std::size_t length) const {
+  advise(offset, length, MADV_HUGEPAGE);
+}
+
+void MappedFile::populate(std::size_t offset, std::size_t length) const {
+#ifdef MADV_POPULATE_READ
+  advise(offset, length, MADV_POPULATE_READ);
+#else
+  advise(offset, length, MADV_WILLNEED);
+#endif
+}
+
+void MappedFile::release(std::size_t offset, std::size_t length) const {
+  advise(offset, length, MADV_DONTNEED);
 }
 
 }  // namespace tessera

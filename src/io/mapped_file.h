@@ -29,11 +29,19 @@ class MappedFile {
   const std::string& name() const { return name_; }            // the path, as errors name it
   std::span<const std::byte> bytes() const { return bytes_; }  // starts on a page boundary
 
+  // Advice to the kernel on [offset, offset + length), clamped to the file.
+  void prefetch(std::size_t offset, std::size_t length) const;        // read soon
+  void use_huge_pages(std::size_t offset, std::size_t length) const;  // where it has such for files
+  // Reads the range and enters it into this process's page table, without touching every page.
+  void populate(std::size_t offset, std::size_t length) const;
+
   // Drops the resident pages that hold [offset, offset + length), clamped to the file. The bytes
   // stay readable: they come back from the page cache or the disk.
   void release(std::size_t offset, std::size_t length) const;
 
  private:
+  void advise(std::size_t offset, std::size_t length, int advice) const;
+
   std::string name_;
   std::span<const std::byte> bytes_;
 };

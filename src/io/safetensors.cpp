@@ -260,6 +260,10 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &entries_[found->second];
 }
 
+void SafetensorsFile::prefetch(const SafetensorsEntry& entry) const {
+  if (mapping_) mapping_->prefetch(entry.offset, entry.n_bytes);
+}
+
 void SafetensorsFile::release(const SafetensorsEntry& entry, std::size_t first,
                               std::size_t n) const {
   if (mapping_) mapping_->release(entry.offset + first, n);

@@ -57,6 +57,8 @@ class SafetensorsFile {
     return file_.subspan(entry.offset, entry.n_bytes);
   }
 
+  // Starts reading the entry's bytes from the disk (MappedFile::prefetch).
+  void prefetch(const SafetensorsEntry& entry) const;
   // Drops the pages of n of the entry's bytes from memory once they have been read
   // (MappedFile::release).
   void release(const SafetensorsEntry& entry, std::size_t first, std::size_t n) const;

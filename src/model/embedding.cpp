@@ -4,17 +4,17 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "base/convert.h"
 
 namespace tessera {
 
-Embedding::Embedding(std::shared_ptr<const Checkpoint> checkpoint, const CheckpointTensor& tensor)
-    : checkpoint_(std::move(checkpoint)),
-      bytes_(tensor.bytes()),
-      dtype_(*compute_dtype(tensor.dtype())),
-      n_tokens_(tensor.shape()[0]),
-      hidden_(tensor.shape()[1]) {}
+Embedding::Embedding(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                     DType dtype, std::int64_t n_tokens, std::int64_t hidden)
+    : owner_(std::move(owner)), bytes_(bytes), dtype_(dtype), n_tokens_(n_tokens), hidden_(hidden) {
+  assert(bytes.size() == static_cast<std::size_t>(n_tokens * hidden) * size_in_bytes(dtype));
+}
 
 void Embedding::row(std::int32_t token, std::span<float> to) const {
   assert(0 <= token && token < n_tokens_ && std::ssize(to) == hidden_);

@@ -1,4 +1,4 @@
-// The table of token embeddings, read row by row where the checkpoint has it.
+// The table of token embeddings, read row by row where a file has it.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,26 @@
 
 #include <tessera/dtype.h>
 
-#include "io/checkpoint.h"
-
 namespace tessera {
 
 class Embedding {
  public:
   Embedding() = default;
-  // A tensor [tokens, hidden] of that checkpoint, of a type that compute_dtype() knows.
-  Embedding(std::shared_ptr<const Checkpoint> checkpoint, const CheckpointTensor& tensor);
+  // Rows [tokens, hidden] in mapped memory that `owner` keeps; not aligned.
+  Embedding(std::shared_ptr<const void> owner, std::span<const std::byte> bytes, DType dtype,
+            std::int64_t n_tokens, std::int64_t hidden);
 
   std::int64_t n_tokens() const { return n_tokens_; }
   std::int64_t hidden() const { return hidden_; }
+
+  DType dtype() const { return dtype_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
 
   // Row `token`, as fp32.
   void row(std::int32_t token, std::span<float> to) const;
 
  private:
-  std::shared_ptr<const Checkpoint> checkpoint_;  // keeps the file mapped
+  std::shared_ptr<const void> owner_;
   std::span<const std::byte> bytes_;
   DType dtype_ = DType::kF32;
   std::int64_t n_tokens_ = 0;

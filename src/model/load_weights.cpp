@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <set>
@@ -9,6 +9,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/buffer.h"
 #include "base/convert.h"
 #include "base/fail.h"
 #include "base/machine.h"
@@ -16,6 +17,7 @@
 #include "io/quote.h"
 #include "model/weight_plan.h"
 #include "model/weights.h"
+#include "tile/packed/pack.h"
 
 namespace tessera {
 
@@ -107,42 +109,107 @@ void check_memory(const ModelConfig& config, WeightFormat format, KvCacheForm fo
   }
 }
 
-// Reads one tensor after another, in the order of the plan: each is packed by all threads, and its
-// pages are dropped when nothing else needs it.
+// Source bytes that are packed before their pages are dropped.
+constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
+// How far ahead of packing the disk reads.
+constexpr std::size_t kAheadBytes = std::size_t{96} << 20;
+
+// Packs one matrix after another into the arena, in the order of the plan: each by all threads,
+// which so touch its pages first, and the pages of the file are dropped when nothing else needs
+// them.
 class Reader {
  public:
-  Reader(const Checkpoint& checkpoint, std::size_t total_bytes, ops::Executor& executor,
-         const ProgressFn& progress)
-      : checkpoint_(checkpoint), total_(total_bytes), executor_(executor), progress_(progress) {}
+  Reader(const Checkpoint& checkpoint, const WeightPlan& plan, std::byte* arena,
+         ops::Executor& executor, ProgressCounter& progress)
+      : checkpoint_(checkpoint),
+        plan_(plan),
+        arena_(arena),
+        executor_(executor),
+        progress_(progress) {}
 
-  void read(const VectorPlan& plan) {
-    const CheckpointTensor& tensor = checkpoint_.get(plan.tensor);
-    *plan.target = ops::Weight(DType::kF32, 1, plan.n);
-    const std::span<const std::byte> bytes = aligned(tensor, 0);
-    convert(bytes.data(), *compute_dtype(tensor.dtype()), plan.target->row(0), DType::kF32,
-            static_cast<std::size_t>(plan.n));
-    done(tensor);
-  }
-
-  void read(const MatrixPlan& plan) {
-    std::vector<ops::WeightView> views;
-    for (const std::string& name : plan.tensors) {
-      const CheckpointTensor& tensor = checkpoint_.get(name);
-      const std::int64_t columns = tensor.shape()[1];
-      const std::span<const std::byte> bytes = aligned(tensor, views.size());
-      const ops::WeightView all{
-          bytes.data(), *compute_dtype(tensor.dtype()), tensor.shape()[0], columns, columns, 1};
-      const ops::WeightView part = all.outputs(plan.first, plan.transposed ? plan.k : plan.n);
-      views.push_back(plan.transposed ? part.transposed() : part);
-      check_values(tensor, name, part, plan.layout);
+  void read_all() {
+    for (const VectorPlan& vector : plan_.vectors) read(vector);
+    for (std::size_t i = 0; i < plan_.matrices.size(); ++i) {
+      read_ahead(i);
+      read(plan_.matrices[i]);
     }
-    *plan.target = views.size() == 2 ? ops::PackedLinear(views[0], views[1], plan.layout, executor_)
-                                     : ops::PackedLinear(views[0], plan.layout, executor_);
-    if (!plan.last_of_tensor) return;
-    for (const std::string& name : plan.tensors) done(checkpoint_.get(name));
   }
 
  private:
+  void read(const VectorPlan& plan) {
+    const CheckpointTensor& tensor = checkpoint_.get(plan.tensor);
+    const std::span<const std::byte> bytes = aligned(tensor, 0);
+    convert(bytes.data(), *compute_dtype(tensor.dtype()), arena_ + plan.offset, DType::kF32,
+            static_cast<std::size_t>(plan.n));
+    done(tensor, 0, tensor.bytes().size());
+  }
+
+  void read(const MatrixPlan& plan) {
+    std::vector<tile::cpu::PackSource> sources;
+    std::vector<const CheckpointTensor*> tensors;
+    for (const std::string& name : plan.tensors) {
+      const CheckpointTensor& tensor = checkpoint_.get(name);
+      sources.push_back(source_of(plan, tensor, sources.size()));
+      tensors.push_back(&tensor);
+    }
+    const tile::cpu::PackedShape shape{plan.layout, plan.n, plan.k};
+    // A matrix of a whole tensor is taken in pieces of rows.
+    const bool is_whole = !plan.transposed && plan.n == tensors[0]->shape()[0];
+    const std::int64_t row_bytes =
+        plan.k * static_cast<std::int64_t>(size_in_bytes(sources[0].dtype));
+    const std::int64_t panel_source = row_bytes * tile::cpu::kPanelColumns * plan.n_weights();
+    const std::int64_t step =
+        is_whole ? std::max<std::int64_t>(kPieceBytes / panel_source, 1) : shape.panels();
+    for (std::int64_t panel = 0; panel < shape.panels(); panel += step) {
+      const std::int64_t end = std::min(panel + step, shape.panels());
+      pack(plan, shape, sources, tensors, panel, end);
+      if (!is_whole) continue;
+      const std::int64_t first = panel * tile::cpu::kPanelColumns;
+      const std::int64_t rows = std::min(end * tile::cpu::kPanelColumns, plan.n) - first;
+      for (const CheckpointTensor* tensor : tensors) {
+        done(*tensor, static_cast<std::size_t>(first * row_bytes),
+             static_cast<std::size_t>(rows * row_bytes));
+      }
+    }
+    if (is_whole || !plan.last_of_tensor) return;
+    for (const CheckpointTensor* tensor : tensors) done(*tensor, 0, tensor->bytes().size());
+  }
+
+  // Panels [begin, end), of gate and up in turn.
+  void pack(const MatrixPlan& plan, const tile::cpu::PackedShape& shape,
+            const std::vector<tile::cpu::PackSource>& sources,
+            const std::vector<const CheckpointTensor*>& tensors, std::int64_t begin,
+            std::int64_t end) {
+    std::byte* packed = arena_ + plan.offset;
+    const std::int64_t n = plan.n_weights();
+    std::atomic<bool> fits[2] = {true, true};
+    executor_.pool().parallel_for((end - begin) * n, [&](std::int64_t task, int) {
+      const std::int64_t strip = begin * n + task;
+      const auto which = static_cast<std::size_t>(strip % n);
+      if (!tile::cpu::pack_panel(sources[which], plan.layout, strip / n,
+                                 packed + static_cast<std::size_t>(strip) * shape.panel_bytes())) {
+        fits[which] = false;
+      }
+    });
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      if (!fits[i]) fail_values(*tensors[i], plan.tensors[i], plan.layout);
+    }
+  }
+
+  tile::cpu::PackSource source_of(const MatrixPlan& plan, const CheckpointTensor& tensor,
+                                  std::size_t slot) {
+    const std::int64_t columns = tensor.shape()[1];
+    const ops::WeightView all{aligned(tensor, slot).data(),
+                              *compute_dtype(tensor.dtype()),
+                              tensor.shape()[0],
+                              columns,
+                              columns,
+                              1};
+    const ops::WeightView part = all.outputs(plan.first, plan.transposed ? plan.k : plan.n);
+    const ops::WeightView view = plan.transposed ? part.transposed() : part;
+    return {view.data, view.dtype, view.n, view.k, view.n_stride, view.k_stride};
+  }
+
   // The tensor's bytes where they are aligned for its elements, else a copy of them.
   std::span<const std::byte> aligned(const CheckpointTensor& tensor, std::size_t slot) {
     const std::span<const std::byte> bytes = tensor.bytes();
@@ -153,27 +220,10 @@ class Reader {
     return copy;
   }
 
-  // What the format can hold.
-  void check_values(const CheckpointTensor& tensor, const std::string& name,
-                    const ops::WeightView& w, tile::cpu::PanelLayout layout) {
-    const bool narrow = layout == tile::cpu::PanelLayout::kF16 && w.dtype != DType::kF16;
-    if (!narrow && !is_quantised(layout)) return;
-    constexpr float kLargestF16 = 65504;
-    std::vector<char> bad(static_cast<std::size_t>(executor_.n_threads()));
-    executor_.pool().parallel_for(w.n, [&](std::int64_t row, int worker) {
-      auto* values = executor_.worker(worker).scratch<float>(0, w.k);
-      convert(w.at(row, 0), w.dtype, values, DType::kF32, static_cast<std::size_t>(w.k));
-      float largest = 0;
-      bool nan = false;
-      for (std::int64_t i = 0; i < w.k; ++i) {
-        largest = std::max(largest, std::abs(values[i]));
-        nan = nan || std::isnan(values[i]);
-      }
-      const bool fits = narrow ? largest <= kLargestF16 : !nan && std::isfinite(largest);
-      if (!fits) bad[static_cast<std::size_t>(worker)] = 1;
-    });
-    if (std::ranges::find(bad, 1) == bad.end()) return;
-    if (narrow) {
+  // What the format cannot hold.
+  [[noreturn]] static void fail_values(const CheckpointTensor& tensor, const std::string& name,
+                                       tile::cpu::PanelLayout layout) {
+    if (layout == tile::cpu::PanelLayout::kF16) {
       fail(ErrorCode::kUnsupported,
            "{}: tensor {} has values beyond 65504, which fp16 cannot hold; use --dtype bf16 or "
            "fp32",
@@ -186,17 +236,32 @@ class Reader {
         tensor.file->name(), in_quotes(name));
   }
 
-  void done(const CheckpointTensor& tensor) {
-    done_ += tensor.bytes().size();
-    tensor.release(0, tensor.bytes().size());
-    if (progress_) progress_(done_, total_);
+  // Asks for the bytes of the matrices after this one.
+  void read_ahead(std::size_t index) {
+    while (ahead_ < plan_.matrices.size() && (ahead_ <= index || ahead_bytes_ < kAheadBytes)) {
+      const MatrixPlan& plan = plan_.matrices[ahead_++];
+      if (!plan.last_of_tensor) continue;
+      for (const std::string& name : plan.tensors) {
+        const CheckpointTensor& tensor = checkpoint_.get(name);
+        tensor.prefetch();
+        ahead_bytes_ += tensor.bytes().size();
+      }
+    }
+  }
+
+  void done(const CheckpointTensor& tensor, std::size_t first, std::size_t n) {
+    tensor.release(first, n);
+    ahead_bytes_ -= std::min(ahead_bytes_, n);
+    progress_.add(n);
   }
 
   const Checkpoint& checkpoint_;
-  std::size_t total_;
-  std::size_t done_ = 0;
+  const WeightPlan& plan_;
+  std::byte* arena_;
   ops::Executor& executor_;
-  const ProgressFn& progress_;
+  ProgressCounter& progress_;
+  std::size_t ahead_ = 0;        // the first matrix whose bytes were not asked for
+  std::size_t ahead_bytes_ = 0;  // asked for and not yet packed
   std::vector<std::byte> copies_[2];
 };
 
@@ -218,26 +283,42 @@ std::size_t weight_bytes(const ModelConfig& config, WeightFormat format, KvCache
   return bytes;
 }
 
-ModelWeights load_weights(const std::filesystem::path& folder, const ModelConfig& config,
+std::size_t source_bytes(const Checkpoint& checkpoint, const ModelConfig& config) {
+  std::size_t bytes = 0;
+  for (const TensorShape& shape : checkpoint_tensors(config)) {
+    if (shape.name == WeightPlan::kEmbedding && !config.tie_word_embeddings) continue;
+    const CheckpointTensor* tensor = checkpoint.find(shape.name);
+    if (tensor != nullptr) bytes += tensor->bytes().size();
+  }
+  return bytes;
+}
+
+ModelWeights load_weights(std::shared_ptr<const Checkpoint> checkpoint, const ModelConfig& config,
                           WeightFormat format, KvCacheForm form, ops::Executor& executor,
-                          const ProgressFn& progress) {
-  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+                          ProgressCounter& progress) {
   check_count(*checkpoint, config);
   ModelWeights weights;
   const WeightPlan plan(config, format, form, weights);
   check(*checkpoint, plan.tensors);
   check_memory(config, format, form);
 
-  weights.embedding = Embedding(checkpoint, checkpoint->get(WeightPlan::kEmbedding));
-  std::size_t total = 0;
-  for (const TensorShape& tensor : plan.tensors) {
-    if (tensor.name == WeightPlan::kEmbedding && !config.tie_word_embeddings) continue;
-    total += checkpoint->get(tensor.name).bytes().size();
-  }
-  Reader reader(*checkpoint, total, executor, progress);
-  for (const VectorPlan& vector : plan.vectors) reader.read(vector);
-  for (const MatrixPlan& matrix : plan.matrices) reader.read(matrix);
+  const auto arena = std::make_shared<Buffer>(plan.arena_bytes);
+  Reader(*checkpoint, plan, arena->data(), executor, progress).read_all();
+  weights.arena = {arena, {arena->data(), arena->size()}};
+  plan.attach(arena->data());
+  const CheckpointTensor& rows = checkpoint->get(WeightPlan::kEmbedding);
+  weights.embedding = Embedding(checkpoint, rows.bytes(), *compute_dtype(rows.dtype()),
+                                rows.shape()[0], rows.shape()[1]);
   return weights;
+}
+
+ModelWeights load_weights(const std::filesystem::path& folder, const ModelConfig& config,
+                          WeightFormat format, KvCacheForm form, ops::Executor& executor,
+                          const ProgressFn& progress) {
+  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+  check_count(*checkpoint, config);
+  ProgressCounter counter(progress, source_bytes(*checkpoint, config));
+  return load_weights(checkpoint, config, format, form, executor, counter);
 }
 
 }  // namespace tessera

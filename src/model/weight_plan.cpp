@@ -1,7 +1,10 @@
 #include "model/weight_plan.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
+#include "base/buffer.h"
 #include "model/weight_layout.h"
 
 namespace tessera {
@@ -149,6 +152,23 @@ class Planner {
 WeightPlan::WeightPlan(const ModelConfig& config, WeightFormat format, KvCacheForm form,
                        ModelWeights& weights) {
   Planner(config, format, form, *this).model(weights);
+  const auto place = [this](auto& part) {
+    part.offset = arena_bytes;
+    arena_bytes +=
+        (part.bytes() + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
+  };
+  for (MatrixPlan& matrix : matrices) place(matrix);
+  for (VectorPlan& vector : vectors) place(vector);
+}
+
+void WeightPlan::attach(const std::byte* arena) const {
+  for (const MatrixPlan& m : matrices) {
+    *m.target = ops::PackedLinear(m.layout, m.n, m.k, m.n_weights(), arena + m.offset);
+  }
+  for (const VectorPlan& v : vectors) {
+    *v.target = ops::Weight(DType::kF32, 1, v.n);
+    std::memcpy(v.target->row(0), arena + v.offset, v.bytes());
+  }
 }
 
 }  // namespace tessera

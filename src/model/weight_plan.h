@@ -1,9 +1,10 @@
 // What a model of some config consists of: which tensors of a checkpoint become which weight.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tessera/weight_format.h>
@@ -25,6 +26,10 @@ struct MatrixPlan {
   std::int64_t first = 0;
   bool transposed = false;
   bool last_of_tensor = true;  // no other matrix is made of the same tensors
+  std::size_t offset = 0;      // in the arena, a multiple of 64
+
+  int n_weights() const { return static_cast<int>(tensors.size()); }
+  std::size_t bytes() const { return ops::PackedLinear::packed_bytes(layout, n, k, n_weights()); }
 };
 
 // A vector [n] in fp32.
@@ -32,6 +37,9 @@ struct VectorPlan {
   ops::Weight* target;
   std::int64_t n;
   std::string tensor;
+  std::size_t offset = 0;  // as above
+
+  std::size_t bytes() const { return static_cast<std::size_t>(n) * sizeof(float); }
 };
 
 struct WeightPlan {
@@ -45,6 +53,11 @@ struct WeightPlan {
   std::vector<TensorShape> tensors;
   std::vector<MatrixPlan> matrices;
   std::vector<VectorPlan> vectors;
+  // The arena: one block of memory with all matrices and vectors, in this order.
+  std::size_t arena_bytes = 0;
+
+  // Points all targets into an arena that is filled and outlives them; vectors are copied.
+  void attach(const std::byte* arena) const;
 };
 
 }  // namespace tessera

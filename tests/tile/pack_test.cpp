@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -79,6 +81,89 @@ TEST(Pack, RoundsToNearestEven) {
   std::vector<double> rows(2);
   unpack(weight.shape(), weight.data(), rows.data());
   EXPECT_EQ(rows, (std::vector<double>{1.0f, 1.0f + 0x1p-6f}));
+}
+
+// Weights of every type, by rows and by columns, with tails: the panels are those of the same
+// numbers in fp32 by rows.
+TEST(Pack, TakesEveryTypeAndOrientation) {
+  ThreadPool pool(2);
+  for (PanelLayout layout : kPanelLayouts) {
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      for (std::int64_t n : {1, 33, 64}) {
+        for (std::int64_t k : {1, 7, 8, 15, 17, 32, 127, 129, 256, 391}) {
+          const auto count = static_cast<std::size_t>(n * k);
+          std::vector<float> by_rows(count);
+          std::vector<float> by_columns(count);
+          for (std::int64_t i = 0; i < n; ++i) {
+            for (std::int64_t j = 0; j < k; ++j) {
+              by_rows[static_cast<std::size_t>(i * k + j)] = value(i, j);
+              by_columns[static_cast<std::size_t>(j * n + i)] = value(i, j);
+            }
+          }
+          // One element in front: rows of two bytes are not aligned to four.
+          const std::size_t size = size_in_bytes(dtype);
+          std::vector<std::byte> rows((count + 1) * size);
+          std::vector<std::byte> columns((count + 1) * size);
+          convert(by_rows.data(), DType::kF32, rows.data() + size, dtype, count);
+          convert(by_columns.data(), DType::kF32, columns.data() + size, dtype, count);
+          const PackedWeight expected =
+              pack({reinterpret_cast<const std::byte*>(by_rows.data()), DType::kF32, n, k, k, 1},
+                   layout, pool);
+          const PackedWeight a = pack({rows.data() + size, dtype, n, k, k, 1}, layout, pool);
+          const PackedWeight b = pack({columns.data() + size, dtype, n, k, 1, n}, layout, pool);
+          const std::size_t bytes = expected.shape().bytes();
+          ASSERT_EQ(std::memcmp(a.data(), expected.data(), bytes), 0)
+              << to_string(layout) << " " << to_string(dtype) << " " << n << " " << k;
+          ASSERT_EQ(std::memcmp(b.data(), expected.data(), bytes), 0)
+              << to_string(layout) << " " << to_string(dtype) << " " << n << " " << k
+              << " by columns";
+        }
+      }
+    }
+  }
+}
+
+TEST(Pack, WritesNothingBesideThePanel) {
+  for (PanelLayout layout : kPanelLayouts) {
+    for (std::int64_t k : {1, 31, 129}) {
+      std::vector<float> source(static_cast<std::size_t>(5 * k), 1.5f);
+      const std::size_t bytes = PackedShape{layout, 5, k}.panel_bytes();
+      Buffer memory(bytes + 128);
+      std::memset(memory.data(), 0xa5, memory.size());
+      pack_panel({reinterpret_cast<const std::byte*>(source.data()), DType::kF32, 5, k, k, 1},
+                 layout, 0, memory.data() + 64);
+      for (std::size_t i = 0; i < 64; ++i) {
+        ASSERT_EQ(memory.data()[i], std::byte{0xa5}) << to_string(layout) << " " << k;
+        ASSERT_EQ(memory.data()[64 + bytes + i], std::byte{0xa5}) << to_string(layout) << " " << k;
+      }
+    }
+  }
+}
+
+TEST(Pack, SaysWhatALayoutCannotHold) {
+  constexpr std::int64_t kN = 40;
+  constexpr std::int64_t kK = 200;
+  const float nan = std::nanf("");
+  const float inf = std::numeric_limits<float>::infinity();
+  for (PanelLayout layout : kPanelLayouts) {
+    Buffer memory(PackedShape{layout, kN, kK}.panel_bytes());
+    for (float bad : {1.0f, 65504.0f, -65520.0f, nan, inf, -inf}) {
+      for (const bool transposed : {false, true}) {
+        for (std::int64_t place : {0L, kN * kK - 1}) {
+          std::vector<float> source(static_cast<std::size_t>(kN * kK), 0.5f);
+          source[static_cast<std::size_t>(place)] = bad;
+          const bool fits =
+              pack_panel({reinterpret_cast<const std::byte*>(source.data()), DType::kF32, kN, kK,
+                          transposed ? 1 : kK, transposed ? kN : 1},
+                         layout, place == 0 ? 0 : 1, memory.data());
+          bool expected = true;
+          if (is_quantised(layout)) expected = std::isfinite(bad);
+          if (layout == PanelLayout::kF16) expected = !(std::abs(bad) > 65504.0f);
+          EXPECT_EQ(fits, expected) << to_string(layout) << " " << bad << " " << place;
+        }
+      }
+    }
+  }
 }
 
 // Random weights with a column of zeros, packed and unpacked again.

@@ -34,6 +34,11 @@ class PackedLinear {
                std::byte* memory = nullptr);
   PackedLinear(const WeightView& gate, const WeightView& up, PanelLayout layout, Executor& executor,
                std::byte* memory = nullptr);
+  // n_weights (1, or 2 for gate and up) weights [n, k] that were packed before, by strips:
+  // packed_bytes() bytes, aligned to 64, that outlive this.
+  PackedLinear(PanelLayout layout, std::int64_t n, std::int64_t k, int n_weights,
+               const std::byte* packed)
+      : shape_{layout, n, k}, n_weights_(n_weights), data_(packed) {}
   // Of n_weights (1, or 2 for gate and up) weights [n, k].
   static std::size_t packed_bytes(PanelLayout layout, std::int64_t n, std::int64_t k,
                                   int n_weights);
@@ -61,7 +66,7 @@ class PackedLinear {
   tile::cpu::PackedShape shape_;
   std::int64_t n_weights_ = 1;
   Buffer buffer_;  // its own memory, if it has some
-  std::byte* data_ = nullptr;
+  const std::byte* data_ = nullptr;
 };
 
 // One product of m rows: p = x * w^T, then the epilogue (tile/product/product_arguments.h).

@@ -16,12 +16,13 @@ PackedLinear::PackedLinear(std::span<const WeightView> weights, PanelLayout layo
     : shape_{layout, weights.front().n, weights.front().k}, n_weights_(std::ssize(weights)) {
   assert(weights.back().n == shape_.n && weights.back().k == shape_.k);
   if (memory == nullptr) buffer_ = Buffer(bytes());
-  data_ = memory == nullptr ? buffer_.data() : memory;
+  std::byte* packed = memory == nullptr ? buffer_.data() : memory;
+  data_ = packed;
   executor.pool().parallel_for(strips() * n_weights_, [&](std::int64_t task, int) {
     const WeightView& w = weights[static_cast<std::size_t>(task % n_weights_)];
     tile::cpu::pack_panel({w.data, w.dtype, w.n, w.k, w.n_stride, w.k_stride}, layout,
                           task / n_weights_,
-                          data_ + static_cast<std::size_t>(task) * shape_.panel_bytes());
+                          packed + static_cast<std::size_t>(task) * shape_.panel_bytes());
   });
 }
 

@@ -52,6 +52,7 @@ class Fused : public MlaProlog {
     if (call.n_tokens() == 0) return;
     const MlaDims& d = w_.dims;
     const prolog::Tokens tokens(call, executor);
+    const RegionScope region(executor.profile());
     kernel(call.layout)(
         executor,
         {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}), kv_a_.argument(),

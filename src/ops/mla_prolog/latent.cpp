@@ -43,6 +43,7 @@ class Latent : public MlaProlog {
     if (call.n_tokens() == 0) return;
     const MlaDims& d = w_.dims;
     const prolog::Tokens tokens(call, executor);
+    const RegionScope region(executor.profile());
     kernel(call.layout)(
         executor, {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
                    kv_a_.argument(), argument(w_.norm, Element::kF32, {d.kv_rank}),

@@ -46,6 +46,7 @@ Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
 
 void Stage2::run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const {
   const Tokens tokens(call, executor);
+  const RegionScope region(executor.profile());
   kernel_of(call.layout)(
       executor, {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),
                  kv_b_.argument(), tokens.cos(), tokens.sin(), tokens.block(), tokens.place(),

@@ -196,7 +196,7 @@ std::unique_ptr<ClassCode> Kernel::State::make(const Binding& binding) const {
     throw;
   }
   made->plan = made->code->function<KernelFunction>("plan");
-  std::int64_t plan[kPlanTasks + kMaxPhases] = {};
+  std::int64_t plan[kPlanSize] = {};
   KernelArguments arguments;
   arguments.symbols = binding.symbols.data();
   arguments.plan = plan;
@@ -259,7 +259,8 @@ const std::vector<Parameter>& Kernel::signature() const {
   return state_->signature.parameters;
 }
 
-void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments) const {
+void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments,
+                 std::int64_t min_parallel_work) const {
   State& state = *state_;
   Binding binding;
   bind(state.name, state.signature, arguments, binding);
@@ -270,7 +271,7 @@ void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments) const {
 
   std::array<void*, kMaxParameters> tensors;
   for (std::size_t i = 0; i < arguments.size(); ++i) tensors[i] = arguments[i].data;
-  std::int64_t plan[kPlanTasks + kMaxPhases];
+  std::int64_t plan[kPlanSize];
   KernelArguments call;
   call.tensors = tensors.data();
   call.symbols = binding.symbols.data();
@@ -280,7 +281,7 @@ void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments) const {
   for (std::size_t p = 0; p < code.phases.size(); ++p) {
     KernelFunction* phase = code.phases[p];
     const std::int64_t n_tasks = plan[kPlanTasks + static_cast<std::int64_t>(p)];
-    if (pool.size() == 1) {
+    if (pool.size() == 1 || plan[kPlanWork + static_cast<std::int64_t>(p)] < min_parallel_work) {
       phase(&call, 0, n_tasks);
     } else {
       pool.parallel_for(n_tasks, [&](std::int64_t task, int) { phase(&call, task, task + 1); });

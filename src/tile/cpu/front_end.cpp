@@ -10,6 +10,7 @@
 #include "tile/cpu/code_generator.h"
 #include "tile/cpu/lower_attention.h"
 #include "tile/cpu/lower_kernel.h"
+#include "tile/cpu/lower_limits.h"
 #include "tile/cpu/lower_product.h"
 
 namespace tessera::tile::cpu {
@@ -20,6 +21,7 @@ std::span<const FrontEnd> front_ends() {
       FrontEnd{"tile", lower_tile_text},
       FrontEnd{"product", lower_product},
       FrontEnd{"attention", lower_attention},
+      FrontEnd{"limits", lower_limits},
   };
   return kFrontEnds;
 }

@@ -1,53 +1,22 @@
 #include "tile/packed/pack.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "base/convert.h"
 #include "base/half.h"
 #include "base/multiversion.h"
 #include "tile/packed/quantise.h"
+#include "tile/packed/read_panel.h"
 
 namespace tessera::tile::cpu {
 
 namespace {
 
-// Inputs packed at a time: 32 columns of them, in the target's type, stay in the first-level cache.
-constexpr std::int64_t kChunk = 128;
-
-template <typename T>
-constexpr DType kDTypeOf = DType::kF32;
-template <>
-constexpr DType kDTypeOf<bf16> = DType::kBF16;
-template <>
-constexpr DType kDTypeOf<f16> = DType::kF16;
-
-// Elements [j, j + count) of output column i, converted to T.
-template <typename T>
-void read_column(const PackSource& source, std::int64_t i, std::int64_t j, std::int64_t count,
-                 T* out) {
-  const std::size_t size = size_in_bytes(source.dtype);
-  const std::byte* from =
-      source.data + static_cast<std::size_t>(i * source.n_stride + j * source.k_stride) * size;
-  if (source.k_stride == 1) {
-    convert(from, source.dtype, out, kDTypeOf<T>, static_cast<std::size_t>(count));
-    return;
-  }
-  for (std::int64_t e = 0; e < count; ++e) {
-    convert(from + static_cast<std::size_t>(e * source.k_stride) * size, source.dtype, out + e,
-            kDTypeOf<T>, 1);
-  }
-}
-
-// [32][kChunk] to [length][32].
-TESSERA_MULTIVERSION void transpose(const float* columns, std::int64_t length, float* values) {
-  for (std::int64_t j = 0; j < length; ++j) {
-    for (std::int64_t c = 0; c < kPanelColumns; ++c) {
-      values[j * kPanelColumns + c] = columns[c * kChunk + j];
-    }
-  }
-}
+constexpr std::int64_t kChunk = kReadInputs;
 
 // [quads * 4][32] to [quads][32][4].
 TESSERA_MULTIVERSION void interleave_bytes(const std::uint8_t* bytes, std::int64_t quads,
@@ -75,67 +44,59 @@ TESSERA_MULTIVERSION void interleave_nibbles(const std::uint8_t* bytes, std::uin
   }
 }
 
-template <typename T, int kInterleave>
-void pack_panel_as(const PackSource& source, const PackedShape& shape, std::int64_t panel,
-                   T* packed) {
-  T columns[kPanelColumns][kChunk];
-  const std::int64_t first = panel * kPanelColumns;
-  const std::int64_t n_columns = std::min<std::int64_t>(kPanelColumns, shape.n - first);
-  const std::int64_t k_padded = shape.k_groups() * kInterleave;
-  for (std::int64_t j = 0; j < k_padded; j += kChunk) {
-    const std::int64_t padded = std::min(kChunk, k_padded - j);
-    const std::int64_t valid = std::min(padded, shape.k - j);
-    for (std::int64_t c = 0; c < kPanelColumns; ++c) {
-      const std::int64_t count = c < n_columns ? valid : 0;
-      if (count > 0) read_column(source, first + c, j, count, columns[c]);
-      std::fill(columns[c] + count, columns[c] + padded, T{});
-    }
-    T* out = packed + j * kPanelColumns;
-    for (std::int64_t group = 0; group < padded / kInterleave; ++group) {
-      for (std::int64_t c = 0; c < kPanelColumns; ++c) {
-        for (int e = 0; e < kInterleave; ++e) *out++ = columns[c][group * kInterleave + e];
-      }
-    }
+// fp32, and bf16 in pairs: the units as they are read.
+void pack_units_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel,
+                      DType as, std::byte* packed) {
+  alignas(64) std::uint32_t units[kChunk * kPanelColumns];
+  const std::int64_t per_unit = as == DType::kF32 ? 1 : 2;
+  for (std::int64_t j = 0; j < shape.k; j += kChunk) {
+    const std::int64_t count = std::min(kChunk, shape.k - j);
+    read_panel_units(source, panel, j, count, as, units);
+    const auto n_units = static_cast<std::size_t>((count + per_unit - 1) / per_unit);
+    constexpr std::size_t kRowBytes = kPanelColumns * sizeof(std::uint32_t);
+    std::memcpy(packed + static_cast<std::size_t>(j / per_unit) * kRowBytes, units,
+                n_units * kRowBytes);
   }
 }
 
-// Inputs [j, j + count) of the panel's columns, side by side: [count][32], zeros beyond n.
-void read_panel(const PackSource& source, std::int64_t panel, std::int64_t j, std::int64_t count,
-                float* values) {
-  float columns[kPanelColumns][kChunk];
-  const std::int64_t first = panel * kPanelColumns;
-  for (std::int64_t at = 0; at < count; at += kChunk) {
-    const std::int64_t length = std::min(kChunk, count - at);
-    for (std::int64_t c = 0; c < kPanelColumns; ++c) {
-      if (first + c < source.n) {
-        read_column(source, first + c, j + at, length, columns[c]);
-      } else {
-        std::fill(columns[c], columns[c] + length, 0.0f);
-      }
-    }
-    transpose(&columns[0][0], length, values + at * kPanelColumns);
+bool pack_f16_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel,
+                    std::byte* packed) {
+  alignas(64) std::uint32_t units[kChunk / 2 * kPanelColumns];
+  alignas(64) std::uint16_t rows[kChunk * kPanelColumns];
+  bool fits = true;
+  for (std::int64_t j = 0; j < shape.k; j += kChunk) {
+    const std::int64_t count = std::min(kChunk, shape.k - j);
+    fits = read_panel_units(source, panel, j, count, DType::kF16, units) && fits;
+    split_pairs(units, (count + 1) / 2, rows);
+    constexpr std::size_t kRowBytes = kPanelColumns * sizeof(std::uint16_t);
+    std::memcpy(packed + static_cast<std::size_t>(j) * kRowBytes, rows,
+                static_cast<std::size_t>(count) * kRowBytes);
   }
+  return fits;
 }
 
 // One scale for a whole column.
-void pack_i8_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel,
+bool pack_i8_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel,
                    std::byte* packed) {
   const std::int64_t padded = shape.k_groups() * 4;
-  std::vector<float> values(static_cast<std::size_t>(padded * kPanelColumns));
-  std::vector<std::uint8_t> bytes(values.size());
+  const std::int64_t read = (shape.k + kReadMultiple - 1) / kReadMultiple * kReadMultiple;
+  std::vector<float> values(static_cast<std::size_t>(read * kPanelColumns));
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(padded * kPanelColumns));
   read_panel(source, panel, 0, shape.k, values.data());
   auto* scales = reinterpret_cast<float*>(packed + shape.scale_offset());
   const IntegerRange& range = integer_range(shape.layout);
-  fit_scales(values.data(), shape.k, range, scales);
+  const bool finite = fit_scales(values.data(), shape.k, range, scales);
   quantise(values.data(), padded, range, stored_offset(shape.layout), scales, bytes.data());
   interleave_bytes(bytes.data(), padded / 4, reinterpret_cast<std::uint8_t*>(packed));
+  return finite;
 }
 
 // Scales for each group of inputs.
-void pack_grouped_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel,
+bool pack_grouped_panel(const PackSource& source, const PackedShape& shape, std::int64_t panel,
                         std::byte* packed) {
   const IntegerRange& range = integer_range(shape.layout);
-  float values[kChunk * kPanelColumns];
+  alignas(64) float values[kChunk * kPanelColumns];
+  bool finite = true;
   for (std::int64_t j = 0; j < shape.k; j += kChunk) {
     const std::int64_t valid = std::min(kChunk, shape.k - j);
     read_panel(source, panel, j, valid, values);
@@ -145,12 +106,10 @@ void pack_grouped_panel(const PackSource& source, const PackedShape& shape, std:
       std::byte* out =
           packed + static_cast<std::size_t>((j + i) / kGroupInputs) * shape.group_bytes();
       float scales[kPanelColumns];
-      fit_scales(group, kGroupInputs, range, scales);
+      finite = fit_scales(group, kGroupInputs, range, scales) && finite;
       auto* stored = reinterpret_cast<f16*>(out);
-      for (int c = 0; c < kPanelColumns; ++c) {
-        stored[c] = to_f16(scales[c]);
-        scales[c] = to_float(stored[c]);
-      }
+      convert(std::span<const float>(scales), std::span(stored, kPanelColumns));
+      convert(std::span<const f16>(stored, kPanelColumns), std::span<float>(scales));
       std::uint8_t bytes[kGroupInputs * kPanelColumns];
       quantise(group, kGroupInputs, range, stored_offset(shape.layout), scales, bytes);
       auto* integers = reinterpret_cast<std::uint8_t*>(out + kGroupScaleBytes);
@@ -161,6 +120,7 @@ void pack_grouped_panel(const PackSource& source, const PackedShape& shape, std:
       }
     }
   }
+  return finite;
 }
 
 template <typename T, int kInterleave>
@@ -208,22 +168,25 @@ double packed_value(const PackedShape& shape, const std::byte* panel, std::int64
 
 }  // namespace
 
-void pack_panel(const PackSource& source, PanelLayout layout, std::int64_t panel,
+bool pack_panel(const PackSource& source, PanelLayout layout, std::int64_t panel,
                 std::byte* packed) {
   const PackedShape shape{layout, source.n, source.k};
   switch (layout) {
     case PanelLayout::kF32:
-      return pack_panel_as<float, 1>(source, shape, panel, reinterpret_cast<float*>(packed));
+      pack_units_panel(source, shape, panel, DType::kF32, packed);
+      return true;
     case PanelLayout::kBF16:
-      return pack_panel_as<bf16, 2>(source, shape, panel, reinterpret_cast<bf16*>(packed));
+      pack_units_panel(source, shape, panel, DType::kBF16, packed);
+      return true;
     case PanelLayout::kF16:
-      return pack_panel_as<f16, 1>(source, shape, panel, reinterpret_cast<f16*>(packed));
+      return pack_f16_panel(source, shape, panel, packed);
     case PanelLayout::kI8:
       return pack_i8_panel(source, shape, panel, packed);
     case PanelLayout::kI8G32:
     case PanelLayout::kI4G32:
-      return pack_grouped_panel(source, shape, panel, packed);
+      break;
   }
+  return pack_grouped_panel(source, shape, panel, packed);
 }
 
 PackedWeight pack(const PackSource& source, PanelLayout layout, ThreadPool& pool) {

@@ -12,7 +12,8 @@
 
 namespace tessera::tile::cpu {
 
-// A matrix [n, k] to pack: element (i, j) at data + (i * n_stride + j * k_stride) elements.
+// A matrix [n, k] to pack: element (i, j) at data + (i * n_stride + j * k_stride) elements. One of
+// the strides is 1.
 struct PackSource {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;
@@ -47,8 +48,9 @@ class PackedWeight {
 PackedWeight pack(const PackSource& source, PanelLayout layout, ThreadPool& pool);
 
 // Columns [32 * panel, 32 * panel + 32) into one panel's memory, aligned to 64; columns beyond n
-// are filled with zeros.
-void pack_panel(const PackSource& source, PanelLayout layout, std::int64_t panel,
+// are filled with zeros. False where the layout cannot hold a value: one that is NaN or infinite
+// where it quantises, or, in another type, beyond the largest fp16; the panel is of no use then.
+bool pack_panel(const PackSource& source, PanelLayout layout, std::int64_t panel,
                 std::byte* packed);
 
 // The exact values of a panel, as row-major [n, k] without the padding; `rows` is that of column 0

@@ -22,35 +22,6 @@ inline float to_integer(float value, float low, float high) {
   return to_nearest(std::min(std::max(value, low), high));
 }
 
-// The value of the largest magnitude in each column.
-TESSERA_MULTIVERSION void largest_values(const float* values, std::int64_t rows, float* largest) {
-  float found[kColumns] = {};
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* row = values + r * kColumns;
-    for (int c = 0; c < kColumns; ++c) {
-      found[c] = std::abs(row[c]) > std::abs(found[c]) ? row[c] : found[c];
-    }
-  }
-  std::copy(found, found + kColumns, largest);
-}
-
-// Sums of value * integer and of integer^2.
-TESSERA_MULTIVERSION void sum_products(const float* values, std::int64_t rows, const float* inverse,
-                                       float low, float high, float* products, float* squares) {
-  float p[kColumns] = {};
-  float s[kColumns] = {};
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* row = values + r * kColumns;
-    for (int c = 0; c < kColumns; ++c) {
-      const float integer = to_integer(row[c] * inverse[c], low, high);
-      p[c] += row[c] * integer;
-      s[c] += integer * integer;
-    }
-  }
-  std::copy(p, p + kColumns, products);
-  std::copy(s, s + kColumns, squares);
-}
-
 TESSERA_MULTIVERSION void write_bytes(const float* values, std::int64_t rows, const float* inverse,
                                       float low, float high, float offset, std::uint8_t* bytes) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -71,28 +42,53 @@ const IntegerRange& integer_range(PanelLayout layout) {
   return layout == PanelLayout::kI4G32 ? kNibbleRange : kByteRange;
 }
 
-void fit_scales(const float* values, std::int64_t rows, const IntegerRange& range, float* scales) {
-  float largest[kColumns];
-  largest_values(values, rows, largest);
-  // The squared error is the sum of value^2 less products^2 / squares.
-  float best[kColumns] = {};
-  std::fill(scales, scales + kColumns, 0.0f);
-  for (float trial : range.largest_as) {
-    float inverse[kColumns];
-    float products[kColumns];
-    float squares[kColumns];
-    for (int c = 0; c < kColumns; ++c) inverse[c] = largest[c] == 0 ? 0 : -trial / largest[c];
-    sum_products(values, rows, inverse, range.low, range.high, products, squares);
+TESSERA_MULTIVERSION bool fit_scales(const float* values, std::int64_t rows,
+                                     const IntegerRange& range, float* scales) {
+  // The value of the largest magnitude in each column.
+  float largest[kColumns] = {};
+  float zeros[kColumns] = {};  // NaN where a value is not finite
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* row = values + r * kColumns;
     for (int c = 0; c < kColumns; ++c) {
-      if (squares[c] == 0) continue;
-      const float scale = products[c] / squares[c];
-      const float gain = products[c] * scale;
-      if (gain > best[c]) {
-        best[c] = gain;
-        scales[c] = scale;
-      }
+      largest[c] = std::abs(row[c]) > std::abs(largest[c]) ? row[c] : largest[c];
+      zeros[c] += row[c] * 0.0f;
     }
   }
+  // The squared error is the sum of value^2 less products^2 / squares.
+  float best[kColumns] = {};
+  float found[kColumns] = {};
+  const float low = range.low;
+  const float high = range.high;
+  for (float trial : range.largest_as) {
+    float inverse[kColumns];
+    for (int c = 0; c < kColumns; ++c) {
+      inverse[c] = -trial / (largest[c] == 0 ? 1.0f : largest[c]);  // zeros stay zeros
+    }
+    float products[kColumns] = {};
+    float squares[kColumns] = {};
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* row = values + r * kColumns;
+      for (int c = 0; c < kColumns; ++c) {
+        const float integer = to_integer(row[c] * inverse[c], low, high);
+        products[c] += row[c] * integer;
+        squares[c] += integer * integer;
+      }
+    }
+    // Loops that vectorise: squares that are not 0 are at least 1.
+    float scale[kColumns];
+    for (int c = 0; c < kColumns; ++c) scale[c] = products[c] / std::max(squares[c], 1.0f);
+    for (int c = 0; c < kColumns; ++c) {
+      const float gain = products[c] * scale[c];
+      found[c] = gain > best[c] ? scale[c] : found[c];
+      best[c] = std::max(best[c], gain);
+    }
+  }
+  float sum = 0;
+  for (int c = 0; c < kColumns; ++c) {
+    scales[c] = found[c];
+    sum += zeros[c];
+  }
+  return sum == 0;
 }
 
 void quantise(const float* values, std::int64_t rows, const IntegerRange& range, int offset,

@@ -24,8 +24,9 @@ struct IntegerRange {
 const IntegerRange& integer_range(PanelLayout layout);
 
 // For each column the scale s with the least sum of (value - s * integer)^2 among the trials, s
-// itself fitted to the integers in closed form. It may be negative; 0 for a column of zeros.
-void fit_scales(const float* values, std::int64_t rows, const IntegerRange& range, float* scales);
+// itself fitted to the integers in closed form. It may be negative; 0 for a column of zeros. False
+// where a value is NaN or infinite.
+bool fit_scales(const float* values, std::int64_t rows, const IntegerRange& range, float* scales);
 
 // integer + offset, to nearest even, for the given scales; 0 + offset where a scale is 0.
 void quantise(const float* values, std::int64_t rows, const IntegerRange& range, int offset,
