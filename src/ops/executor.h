@@ -61,6 +61,9 @@ class Executor {
 
   int n_threads() const { return pool_.size(); }
   ThreadPool& pool() { return pool_; }
+  std::int64_t min_parallel_work() const { return min_parallel_work_; }
+  // For work as in parallel_for: all threads, or the calling one where it is too little.
+  ThreadPool& pool(std::int64_t work) { return work < min_parallel_work_ ? caller_ : pool_; }
   Worker& worker(int index) { return workers_[static_cast<std::size_t>(index)]; }
 
   // Who is told what runs, or nobody.
@@ -82,6 +85,7 @@ class Executor {
  private:
   const std::int64_t min_parallel_work_;
   ThreadPool pool_;
+  ThreadPool caller_{1};
   std::vector<Worker> workers_;
   StepProfile* profile_ = nullptr;
 };
