@@ -50,8 +50,8 @@ int run(int argc, char** argv) {
   command.set_version_flag("--version", "tessera " + std::string(tessera::version()));
   command.require_subcommand(1);
   app::add_ask_command(command);
-  app::add_kernels_command(command);
   app::add_bench_command(command);
+  app::add_kernels_command(command);
   app::add_logits_command(command);
   app::add_synth_command(command);
   app::add_tokenize_command(command);

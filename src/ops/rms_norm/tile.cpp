@@ -45,6 +45,7 @@ void run(const ConstRows& x, const float* weight, float eps, const Rows& y, Exec
   const auto rows = [](const ConstRows& r) {
     return strided_argument(r.data, Element::kF32, {r.rows, r.columns}, {r.stride});
   };
+  const RegionScope region(executor.profile());
   ThreadPool& pool = executor.pool(2 * x.rows * x.columns);
   const Argument scale = argument(weight, Element::kF32, {x.columns});
   const Argument epsilon = argument(&eps, Element::kF32, {1});

@@ -51,6 +51,7 @@ void run(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout 
   const Argument arguments[] = {strided_argument(x.data, Element::kF32, {x.rows, x.heads, 2 * half},
                                                  {x.row_stride, x.head_stride}),
                                 table(cos), table(sin)};
+  const RegionScope region(executor.profile());
   kernel(layout).run(executor.pool(4 * x.rows * x.heads * half), arguments);
 }
 
