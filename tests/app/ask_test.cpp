@@ -13,12 +13,13 @@ namespace {
 
 using testing::CommandResult;
 using ::testing::HasSubstr;
+using testing::own_folder;
 using testing::run_tessera;
 using ::testing::StartsWith;
 
 // Runs `tessera ask` with a report and returns it.
 nlohmann::json report_of(std::vector<std::string> arguments) {
-  const std::string path = ::testing::TempDir() + "/ask-report.json";
+  const std::string path = own_folder() + "/ask-report.json";
   arguments.insert(arguments.begin(), "ask");
   arguments.push_back("--report-file=" + path);
   const CommandResult result = run_tessera(arguments);
@@ -143,7 +144,7 @@ TEST(Ask, AWarmUpThatFailsIsAWarning) {
 TEST(Ask, WithoutACompilerSaysSo) {
   const CommandResult result = run_tessera(
       {"ask", "--greedy", "--use_kv_fusion"},
-      {"TESSERA_COMPILER=/no/such/plugin", "TESSERA_CACHE_DIR=" + ::testing::TempDir() + "/none"});
+      {"TESSERA_COMPILER=/no/such/plugin", "TESSERA_CACHE_DIR=" + own_folder() + "/none"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err,
@@ -172,7 +173,7 @@ TEST(Ask, AnUnderscoreInAValueStays) {
 }
 
 TEST(Ask, SentenceFileJoinsItsNonEmptyLines) {
-  const std::string path = ::testing::TempDir() + "/sentences.txt";
+  const std::string path = own_folder() + "/sentences.txt";
   std::ofstream(path) << "\n你好\r\n\n   \n";
   EXPECT_EQ(report_of({"--greedy", "--sentence_file", path})["text"],
             expected_answers()[0]["text"]);

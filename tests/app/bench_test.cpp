@@ -17,11 +17,12 @@ namespace {
 
 using testing::CommandResult;
 using ::testing::HasSubstr;
+using testing::own_folder;
 using testing::run_tessera;
 
 nlohmann::json report_of(std::vector<std::string> arguments,
                          const std::vector<std::string>& environment = {}) {
-  const std::string path = ::testing::TempDir() + "/bench-report.json";
+  const std::string path = own_folder() + "/bench-report.json";
   arguments.insert(arguments.begin(), "bench");
   arguments.push_back("--json=" + path);
   const CommandResult result = run_tessera(arguments, environment);
@@ -221,7 +222,7 @@ TEST(Bench, MemoryAddsUp) {
 }
 
 TEST(Bench, PrologSavesWhatTheModelChoosesBy) {
-  const std::string cache = ::testing::TempDir() + "/bench-prolog-cache";
+  const std::string cache = own_folder() + "/bench-prolog-cache";
   std::filesystem::create_directories(cache);
   std::filesystem::permissions(cache, std::filesystem::perms::owner_all);
   const nlohmann::json report = report_of({"prolog", "--model-path", TESSERA_DEMO_MODEL, "--rows",

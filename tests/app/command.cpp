@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/io/temporary_folder.h"
+
 namespace tessera::testing {
 
 namespace {
@@ -26,6 +28,11 @@ void redirect(const std::filesystem::path& path, int descriptor) {
 }
 
 }  // namespace
+
+std::string own_folder() {
+  static const TemporaryFolder folder;
+  return folder.name();
+}
 
 CommandResult run_tessera(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& environment, const Streams& streams) {

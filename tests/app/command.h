@@ -24,4 +24,7 @@ CommandResult run_tessera(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& environment = {},
                           const Streams& streams = {});
 
+// A folder of this process, gone at its end: tests of one program run side by side.
+std::string own_folder();
+
 }  // namespace tessera::testing

@@ -15,6 +15,7 @@
 namespace tessera {
 namespace {
 
+using testing::own_folder;
 using testing::run_tessera;
 
 std::string comma_list(const std::vector<std::int32_t>& ids) {
@@ -35,7 +36,7 @@ class LogitsCommand : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(LogitsCommand, WritesTheReferenceValues) {
   const testing::ReferenceValues expected(GetParam());
-  const std::string path = ::testing::TempDir() + "/logits-" + GetParam() + ".safetensors";
+  const std::string path = own_folder() + "/logits-" + GetParam() + ".safetensors";
   const auto result = run_tessera(
       {"logits", "--model-path", testing::reference_folder(GetParam()).string(), "--dtype", "fp32",
        "--ids", comma_list(expected.ids("ids")), "--hidden", "--output", path});
@@ -52,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(All, LogitsCommand, ::testing::ValuesIn(testing::refere
 
 TEST(Logits, TakeTheKernelFlags) {
   const testing::ReferenceValues expected("lite");
-  const std::string path = ::testing::TempDir() + "/logits-kernels.safetensors";
+  const std::string path = own_folder() + "/logits-kernels.safetensors";
   std::vector<std::vector<float>> all;
   for (const std::vector<std::string>& flags :
        std::vector<std::vector<std::string>>{{"--baseline"},
@@ -103,7 +104,7 @@ TEST(Tokenize, GoesThereAndBack) {
 }
 
 TEST(Tokenize, RendersAChat) {
-  const std::string path = ::testing::TempDir() + "/messages.json";
+  const std::string path = own_folder() + "/messages.json";
   std::ofstream(path) << R"([{"role": "user", "content": "你好"}])";
   const auto result = run_tessera({"tokenize", "--chat", path});
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -13,6 +13,7 @@ namespace {
 
 using testing::CommandResult;
 using ::testing::HasSubstr;
+using testing::own_folder;
 using testing::run_tessera;
 using ::testing::StartsWith;
 
@@ -61,7 +62,7 @@ TEST(Verify, ReportsInJson) {
 
 // bf16 cannot be as exact as this case asks for.
 TEST(Verify, AFailureExitsWithOne) {
-  const std::string path = ::testing::TempDir() + "/failing-cases.json";
+  const std::string path = own_folder() + "/failing-cases.json";
   std::ofstream(path) << R"({"op": "rms_norm", "test_cases": [{"id": "x", "seed": 1,
       "input": {"x": {"shape": [3, 8], "dtype": "float32"},
                 "weight": {"shape": [8], "dtype": "float32"}, "eps": {"value": 0}},
