@@ -43,6 +43,12 @@ TEST(Verify, TypesAndRanks) {
   expect_refused("%0 = weight x : fp32[1, 8]", "not packed");
 }
 
+TEST(Verify, Options) {
+  expect_refused("option cube_tile = [8]", "it takes 3 numbers from 0 on");
+  expect_refused("option vec_tile = [0]", "it takes 1 numbers from 1 on");
+  expect_refused("option parallel_axis = []", "it takes 1 numbers from 0 on");
+}
+
 TEST(Verify, Strides) {
   expect_refused("in z: fp32[t, 8] strides [8]", "2 dimensions and 1 strides");
   expect_refused("in z: fp32[t, 8] strides [8, 2]", "the last dimension of z has stride 2");

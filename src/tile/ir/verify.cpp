@@ -49,6 +49,7 @@ class Verifier {
           "limit on {}: no int32 argument of that name", limit.memory);
       check_index(limit.limit);
     }
+    for (const Option& option : kernel_.options) check_option(option);
     block(kernel_.body, nullptr);
   }
 
@@ -80,6 +81,16 @@ class Verifier {
               memory->dims.size());
       }
     });
+  }
+
+  // Passes read as many values as an option has by its meaning.
+  void check_option(const Option& option) const {
+    const std::size_t n = option.name == "cube_tile" ? 3 : 1;
+    const std::int64_t least = option.name == "vec_tile" ? 1 : 0;
+    bool fits = option.values.size() == n;
+    for (std::int64_t value : option.values) fits = fits && value >= least;
+    check(fits, "option {} = {}: it takes {} numbers from {} on", option.name,
+          shape_text(option.values), n, least);
   }
 
   void check_strides(const Memory& memory) const {
