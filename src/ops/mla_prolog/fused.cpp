@@ -53,7 +53,8 @@ class Fused : public MlaProlog {
     const MlaDims& d = w_.dims;
     const prolog::Tokens tokens(call, executor);
     const RegionScope region(executor.profile());
-    kernel(call.layout)(
+    static const prolog::KernelByLayout kernels(fused_kernel);
+    kernels[call.layout](
         executor,
         {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}), kv_a_.argument(),
          argument(w_.norm, Element::kF32, {d.kv_rank}), argument(&w_.eps, Element::kF32, {1}),
@@ -63,13 +64,6 @@ class Fused : public MlaProlog {
   }
 
  private:
-  // One for all layers: they share its code.
-  static const Kernel& kernel(RopeLayout layout) {
-    static const Kernel interleaved = fused_kernel(RopeLayout::kInterleaved);
-    static const Kernel half_split = fused_kernel(RopeLayout::kHalfSplit);
-    return layout == RopeLayout::kInterleaved ? interleaved : half_split;
-  }
-
   MlaPrologWeights w_;
   prolog::PackedMatrix kv_a_;
   prolog::PackedMatrix kv_b_;

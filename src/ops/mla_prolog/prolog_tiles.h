@@ -25,6 +25,20 @@ void assemble_heads(const tile::Tile& kv, const tile::Index& row, const tile::Te
                     const tile::Tensor& place, const tile::Tensor& k_nope,
                     const tile::Tensor& value);
 
+// A kernel for each layout of the rotation. One object serves all layers: they share its code.
+class KernelByLayout {
+ public:
+  explicit KernelByLayout(tile::Kernel (*make)(RopeLayout))
+      : interleaved_(make(RopeLayout::kInterleaved)), half_split_(make(RopeLayout::kHalfSplit)) {}
+  const tile::Kernel& operator[](RopeLayout layout) const {
+    return layout == RopeLayout::kInterleaved ? interleaved_ : half_split_;
+  }
+
+ private:
+  tile::Kernel interleaved_;
+  tile::Kernel half_split_;
+};
+
 // A matrix as a kernel reads it: packed here where it comes plain.
 class PackedMatrix {
  public:

@@ -32,13 +32,6 @@ Kernel stage2_kernel(RopeLayout layout) {
       });
 }
 
-// One for all layers: they share its code.
-const Kernel& kernel_of(RopeLayout layout) {
-  static const Kernel interleaved = stage2_kernel(RopeLayout::kInterleaved);
-  static const Kernel half_split = stage2_kernel(RopeLayout::kHalfSplit);
-  return layout == RopeLayout::kInterleaved ? interleaved : half_split;
-}
-
 }  // namespace
 
 Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
@@ -47,7 +40,8 @@ Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
 void Stage2::run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const {
   const Tokens tokens(call, executor);
   const RegionScope region(executor.profile());
-  kernel_of(call.layout)(
+  static const KernelByLayout kernels(stage2_kernel);
+  kernels[call.layout](
       executor, {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),
                  kv_b_.argument(), tokens.cos(), tokens.sin(), tokens.block(), tokens.place(),
                  argument_of(call.k_nope, call, dims_.heads, dims_.nope),
