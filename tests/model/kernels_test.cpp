@@ -15,6 +15,7 @@
 #include "tests/compare.h"
 #include "tests/io/expect_error.h"
 #include "tests/model/kernel_combinations.h"
+#include "tests/model/reference_batch.h"
 #include "tests/model/reference_data.h"
 
 namespace tessera {
@@ -196,45 +197,9 @@ TEST_P(BatchWithKernels, EqualsEachAloneAndLeavesTheRestPoisoned) {
   for (const KernelOptions& options : testing::kernel_combinations()) {
     SCOPED_TRACE(describe(options));
     WithKernels run(model, options);
-    KvCache cache = run.cache(6 * KvCache::kPageTokens);
-    for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
-      const auto bytes = cache.raw_layer(layer);
-      std::memset(bytes.data(), 0xff, bytes.size());  // NaN in every element
-    }
-    // A sequence that came and went, so that pages are not handed out in order.
-    const SequenceId gone = cache.add_sequence();
-    cache.extend(gone, KvCache::kPageTokens + 1);
-    std::vector<std::vector<std::int32_t>> ids;
-    std::vector<std::vector<float>> logits(4);
-    std::vector<SequenceId> sequences;
-    std::size_t n_tokens = 0;
-    for (int i = 0; i < 4; ++i) {
-      ids.push_back(expected.ids("batch." + std::to_string(i) + ".ids"));
-      n_tokens += ids.back().size();
-      sequences.push_back(cache.add_sequence());
-      if (i == 1) cache.remove_sequence(gone);
-    }
-    for (std::size_t first = 0; first < 40; first += 7) {
-      std::vector<Segment> segments;
-      std::vector<std::size_t> owner;
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (first >= ids[i].size()) continue;
-        const auto part =
-            std::span(ids[i]).subspan(first, std::min<std::size_t>(7, ids[i].size() - first));
-        segments.push_back({sequences[i], part, std::ssize(part)});
-        owner.insert(owner.end(), part.size(), i);
-      }
-      const ops::ConstRows rows = run.forward.run(segments, cache);
-      for (std::size_t r = 0; r < owner.size(); ++r) {
-        const auto row = rows.row(static_cast<std::int64_t>(r));
-        logits[owner[r]].insert(logits[owner[r]].end(), row.begin(), row.end());
-      }
-    }
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      EXPECT_TRUE(
-          close(logits[i], expected.floats("batch." + std::to_string(i) + ".fp32.logits"), 1e-4))
-          << "sequence " << i;
-    }
+    KvCache cache = run.cache(testing::kReferenceBatchPages * KvCache::kPageTokens);
+    const std::size_t n_tokens =
+        testing::expect_reference_batch(expected, run.forward, cache, c.n_layers, 7);
 
     const std::int64_t per_token = cache.form() == KvCacheForm::kLatent
                                        ? c.kv_lora_rank + c.qk_rope_dim
