@@ -78,45 +78,70 @@ std::vector<Run<StepResults>> joined(const std::vector<Run<StepResults>>& files,
   return runs;
 }
 
-struct SetupField {
-  std::string_view name;
-  std::string Setup::* member;
+// One property of the files; empty where a file does not say.
+struct Property {
+  std::string name;
+  std::vector<std::string> values;
+
+  std::string common() const;  // empty where they differ
 };
 
-constexpr std::array kSetupFields = {
-    SetupField{"command", &Setup::command}, SetupField{"version", &Setup::version},
-    SetupField{"CPU", &Setup::cpu},         SetupField{"compiled for", &Setup::target_cpu},
-    SetupField{"threads", &Setup::threads}, SetupField{"model", &Setup::model},
-    SetupField{"layers", &Setup::layers},   SetupField{"dtype", &Setup::dtype},
-    SetupField{"mode", &Setup::mode},       SetupField{"kernels", &Setup::kernels},
-};
+std::string Property::common() const {
+  std::string value;
+  for (const std::string& each : values) {
+    if (each.empty()) continue;
+    if (!value.empty() && each != value) return "";
+    value = each;
+  }
+  return value;
+}
 
-// What all files have in common in sentences, the rest in a table.
-Section setup_section(const std::vector<ResultFile>& files, const std::vector<std::string>& names) {
-  Section section{"Files", {}, {}, {}};
-  std::vector<const SetupField*> differing;
-  std::string common;
-  for (const SetupField& field : kSetupFields) {
-    const std::string& first = files[0].setup.*field.member;
-    const bool same = std::ranges::all_of(
-        files, [&](const ResultFile& file) { return file.setup.*field.member == first; });
-    if (!same) {
-      differing.push_back(&field);
-    } else if (!first.empty()) {
-      common += fmt::format("{}{} {}", common.empty() ? "" : "; ", field.name, first);
+std::vector<Property> properties_of(const std::vector<ResultFile>& files) {
+  std::vector<Property> properties = {
+      {"command", {}}, {"version", {}}, {"CPU", {}},    {"CPUs", {}},  {"target", {}},
+      {"threads", {}}, {"model", {}},   {"layers", {}}, {"dtype", {}}, {"mode", {}}};
+  std::set<std::string> ops;
+  for (const ResultFile& file : files) {
+    const Setup& s = file.setup;
+    const std::array values = {s.command,    s.version, s.cpu,   std::to_string(s.cpus),
+                               s.target_cpu, s.threads, s.model, s.layers,
+                               s.dtype,      s.mode};
+    for (std::size_t i = 0; i < values.size(); ++i) properties[i].values.push_back(values[i]);
+    for (const auto& [op, kernel] : s.kernels) ops.insert(op);
+  }
+  for (const std::string& op : ops) {
+    Property& property = properties.emplace_back(Property{op, {}});
+    for (const ResultFile& file : files) {
+      const auto kernel = file.setup.kernels.find(op);
+      property.values.push_back(kernel == file.setup.kernels.end() ? "" : kernel->second);
     }
   }
-  if (!common.empty()) {
-    section.notes.push_back(
-        fmt::format("{}{}.", files.size() > 1 ? "All files have in common: " : "", common));
-  }
+  return properties;
+}
+
+// What the files have in common in a sentence, the rest in a table.
+Section setup_section(const std::vector<ResultFile>& files, const std::vector<std::string>& names) {
+  Section section{"Files", {}, {}, {}};
   Table table{"Files", {{"name"}, {"file"}}, {}};
-  for (const SetupField* field : differing) table.columns.push_back({std::string(field->name)});
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    std::vector<Cell> row = {names[i], files[i].path};
-    for (const SetupField* field : differing) row.emplace_back(files[i].setup.*field->member);
-    table.rows.push_back(std::move(row));
+  for (std::size_t i = 0; i < files.size(); ++i) table.rows.push_back({names[i], files[i].path});
+  std::string common;
+  for (const Property& property : properties_of(files)) {
+    const std::string value = property.common();
+    if (!value.empty()) {
+      common += fmt::format("{}{} {}", common.empty() ? "" : "; ", property.name, value);
+      continue;
+    }
+    if (std::ranges::all_of(property.values, &std::string::empty)) continue;
+    table.columns.push_back({property.name});
+    for (std::size_t i = 0; i < files.size(); ++i) table.rows[i].emplace_back(property.values[i]);
   }
+  if (!common.empty()) {
+    section.notes.push_back(fmt::format(
+        "{}{}.", files.size() > 1 ? "The same in every file that says it: " : "", common));
+  }
+  section.notes.emplace_back(
+      "Charts show medians, and by thin lines where the middle half of the samples lies; brackets "
+      "in tables hold the smallest and the largest sample. Ratios have intervals of confidence.");
   section.tables.push_back(std::move(table));
   return section;
 }

@@ -138,8 +138,8 @@ void add_throughput(Section& section, const Run<ComparisonResults>& run, const s
   for (const ComparisonCase& c : run.results.cases) {
     if (!c.speedup) continue;
     chart.categories.push_back(label_of(case_of(c), cases));
-    chart.series[0].values.emplace_back(value_of(*c.a));
-    chart.series[1].values.emplace_back(value_of(*c.b));
+    chart.series[0].values.emplace_back(with_middle_half(*c.a));
+    chart.series[1].values.emplace_back(with_middle_half(*c.b));
   }
   if (!chart.categories.empty()) section.charts.emplace_back(std::move(chart));
 }
@@ -167,7 +167,8 @@ Table table_of(const Runs& runs, const std::vector<Case>& cases) {
                              Value{static_cast<double>(c->output_tokens)},
                              each.prompts.size() > 1 ? prompt + " …" : prompt});
       if (c->speedup) {
-        row.insert(row.end(), {value_of(*c->a), value_of(*c->b), value_of_speedup(*c->speedup)});
+        row.insert(row.end(),
+                   {with_extremes(*c->a), with_extremes(*c->b), value_of_speedup(*c->speedup)});
       } else {
         row.insert(row.end(), 3, Cell());
       }

@@ -66,7 +66,6 @@ struct Mark {
   std::string label;
 };
 
-// A linear y starts at 0.
 struct LineChart {
   std::string title;
   Axis x;
@@ -74,6 +73,7 @@ struct LineChart {
   std::vector<LineSeries> series;
   std::optional<Reference> reference = {};
   std::vector<Mark> marks = {};
+  bool from_zero = true;  // where y is linear
 };
 
 struct CategorySeries {

@@ -37,9 +37,11 @@ void add_cell(std::string& html, const Column& column, const Cell& cell) {
   html += "</td>";
 }
 
-void add_table(std::string& html, const Table& table) {
-  append(html, "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption>{}</caption>\n<thead><tr>",
-         escaped(table.title));
+// The heading before the table may have said its title already.
+void add_table(std::string& html, const Table& table, const std::string& heading) {
+  append(html,
+         "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<caption{}>{}</caption>\n<thead><tr>",
+         table.title == heading ? " class=\"unseen\"" : "", escaped(table.title));
   for (const Column& column : table.columns) {
     append(html, "<th scope=\"col\"{}>{}</th>", is_numeric(column) ? " class=\"number\"" : "",
            escaped(column.title));
@@ -86,7 +88,7 @@ std::string to_html(const Document& document) {
       }
       html += "</div>\n";
     }
-    for (const Table& table : section.tables) add_table(html, table);
+    for (const Table& table : section.tables) add_table(html, table, section.title);
     html += "</section>\n";
   }
   return html + "</main>\n</body>\n</html>\n";

@@ -23,15 +23,14 @@ main { max-width: 1320px; margin: 0 auto; padding: 28px 20px 60px; }
 h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 20px; }
 h2 { font-size: 1.3rem; line-height: 1.25; margin: 44px 0 10px; padding-top: 14px; border-top: 1px solid var(--rule); }
 .notes { margin: 0 0 18px; padding-left: 1.2em; max-width: 68em; overflow-wrap: anywhere; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 18px; align-items: start; margin: 18px 0; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 18px; margin: 18px 0; }
 figure { margin: 0; padding: 16px 18px 8px; background: var(--card); border: 1px solid var(--rule); border-radius: 10px; min-width: 0; }
 figcaption { font-weight: 600; margin-bottom: 10px; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
 svg { display: block; width: 100%; min-width: 460px; height: auto; max-width: 820px; margin: 0 auto; font-size: 13px; }
 svg text { fill: var(--text); }
 svg .tick { fill: var(--quiet); }
-svg .number { font-variant-numeric: tabular-nums; }
-svg .tick { font-variant-numeric: tabular-nums; }
+svg .number, svg .tick { font-variant-numeric: tabular-nums; }
 .grid { stroke: var(--grid); stroke-width: 1; }
 .axis { stroke: var(--quiet); stroke-width: 1; }
 .reference { stroke: var(--text); stroke-width: 1.4; stroke-dasharray: 5 4; }
@@ -44,9 +43,10 @@ svg .tick { font-variant-numeric: tabular-nums; }
 .s3 { --series: var(--s3); } .s4 { --series: var(--s4); } .s5 { --series: var(--s5); }
 .curve, .spread:not(.over-bar) { stroke: var(--series); }
 .bar, .marker { fill: var(--series); }
-table { border-collapse: collapse; margin: 18px 0; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: max-content; margin: 18px 0; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; font-size: 1rem; padding-bottom: 6px; }
-th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--rule); vertical-align: top; }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--rule); vertical-align: top; max-width: 30em; overflow-wrap: anywhere; }
 th { color: var(--quiet); font-weight: 600; border-bottom: 2px solid var(--rule); vertical-align: bottom; }
 th.number, td.number { text-align: right; white-space: nowrap; }
 tbody tr:hover { background: var(--card); }
@@ -65,7 +65,7 @@ small { color: var(--quiet); font-size: 0.8125rem; }
   figure { break-inside: avoid; margin: 0 0 12px; border-radius: 0; }
   svg { max-width: 150mm; min-width: 0; }
   .scroll { overflow: visible; }
-  table { font-size: 7.5pt; }
+  table { width: auto; font-size: 7.5pt; }
   th, td { padding: 2px 5px; }
   th.number, td.number { white-space: normal; }
   small { font-size: 7pt; white-space: nowrap; }

@@ -19,7 +19,8 @@ LineSeries series_of(const std::string& name, const std::vector<OperatorResult>&
   for (const OperatorResult& result : results) {
     const Implementation* implementation = find(result, name);
     if (implementation == nullptr) continue;
-    series.points.push_back({static_cast<double>(result.rows), value_of(y(*implementation))});
+    series.points.push_back(
+        {static_cast<double>(result.rows), with_middle_half(y(*implementation))});
   }
   std::ranges::stable_sort(series.points, {}, &Point::x);
   return series;
@@ -83,6 +84,7 @@ LineChart times_as_fast_chart(const std::string& title,
       results, [](const Implementation& i) { return i.times_as_fast; });
   std::erase_if(chart.series, [&](const LineSeries& series) { return series.name == baseline; });
   chart.reference = Reference{1, baseline.empty() ? "baseline" : baseline};
+  chart.from_zero = false;
   return chart;
 }
 
@@ -106,10 +108,10 @@ Table implementations_table(const std::string& title, const std::vector<Operator
               {}};
   for (const OperatorResult& result : results) {
     for (const Implementation& i : result.implementations) {
-      const Cell times = i.name == baseline ? Value{1} : value_of(i.times_as_fast);
-      table.rows.push_back({Value{static_cast<double>(result.rows)}, i.name, value_of(i.seconds),
-                            times, Value{i.gb_per_second.median}, Value{i.gflop_per_second.median},
-                            value_of(i.share_of_limit)});
+      const Cell times = i.name == baseline ? Value{1} : with_extremes(i.times_as_fast);
+      table.rows.push_back({Value{static_cast<double>(result.rows)}, i.name,
+                            with_extremes(i.seconds), times, Value{i.gb_per_second.median},
+                            Value{i.gflop_per_second.median}, with_extremes(i.share_of_limit)});
     }
   }
   return table;
@@ -131,7 +133,7 @@ Table runs_table(const std::string& title, const std::vector<NamedResults>& runs
         if (i == nullptr) continue;
         const bool is_first = &run == &runs[0];
         table.rows.push_back({Value{static_cast<double>(result.rows)}, first.name, run.name,
-                              value_of(i->seconds),
+                              with_extremes(i->seconds),
                               is_first ? Cell() : Cell(ratio_of(i->seconds, first.seconds))});
       }
     }
@@ -157,6 +159,7 @@ LineChart runs_chart(const std::string& title, const std::vector<NamedResults>& 
     }
   }
   chart.reference = Reference{1, "as fast"};
+  chart.from_zero = false;
   return chart;
 }
 

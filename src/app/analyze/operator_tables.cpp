@@ -67,16 +67,16 @@ std::vector<std::string> with_share(const Runs& runs, const StepCase& each,
 void add_charts(Section& section, const Runs& runs, const StepCase& each,
                 const std::string& label) {
   const std::vector<std::string> ops = ops_of(runs, each);
-  section.charts.emplace_back(chart_of("Time by operator, " + label,
-                                       {"ms of a step", kMilliseconds}, runs, each, ops,
-                                       [](const OperatorTime& t) { return value_of(t.seconds); }));
+  section.charts.emplace_back(
+      chart_of("Time by operator, " + label, {"ms of a step", kMilliseconds}, runs, each, ops,
+               [](const OperatorTime& t) { return with_middle_half(t.seconds); }));
   const std::vector<std::string> shared = with_share(runs, each, ops);
   if (shared.empty()) return;
   CategoryChart share = chart_of("Share of the limit by operator, " + label,
                                  {"% of the limit of the machine at that moment", kPercent}, runs,
                                  each, shared, [](const OperatorTime& t) -> std::optional<Value> {
                                    if (t.share_of_limit.median <= 0) return std::nullopt;
-                                   return value_of(t.share_of_limit);
+                                   return with_middle_half(t.share_of_limit);
                                  });
   share.reference = Reference{1, "limit"};
   section.charts.emplace_back(std::move(share));
@@ -101,7 +101,7 @@ Table table_of(const Runs& runs, const StepCase& each, const std::string& label)
       if (time == nullptr) continue;
       std::vector<Cell> row = {op};
       if (several) row.emplace_back(run.name);
-      row.emplace_back(value_of(time->seconds));
+      row.emplace_back(with_extremes(time->seconds));
       if (several) {
         row.emplace_back();
         const bool comparable =

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <random>
 
@@ -23,9 +24,24 @@ double resampled_median(const std::vector<double>& samples, std::mt19937_64& ran
 
 }  // namespace
 
-Value value_of(const Measured& measured) {
+Value with_extremes(const Measured& measured) {
   if (measured.samples.size() < 2) return {measured.median};
   return {measured.median, measured.min, measured.max};
+}
+
+Value with_middle_half(const Measured& measured) {
+  if (measured.samples.size() < 2) return {measured.median};
+  std::vector<double> sorted = measured.samples;
+  std::ranges::sort(sorted);
+  // Quartiles, between two samples where they fall there.
+  const auto quantile = [&](double q) {
+    const double at = q * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<std::size_t>(at);
+    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
+  };
+  return {measured.median, std::min(measured.median, quantile(0.25)),
+          std::max(measured.median, quantile(0.75))};
 }
 
 Value ratio_of(const Measured& a, const Measured& b) {

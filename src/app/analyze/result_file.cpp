@@ -55,14 +55,6 @@ const Command& command_of(const JsonObject& file) {
   return *found;
 }
 
-std::string kernels_text(const JsonObject& kernels) {
-  std::string text;
-  for (const std::string& key : kernels.keys()) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, kernels.required_string(key));
-  }
-  return text;
-}
-
 std::string optional_count(const JsonObject& file, std::string_view key) {
   const auto count = file.optional_int(key, 0, JsonObject::kMaxInt);
   return count ? std::to_string(*count) : "";
@@ -81,7 +73,11 @@ Setup read_setup(const JsonObject& file) {
   setup.layers = optional_count(file, "layers");
   setup.dtype = file.optional_string("dtype").value_or("");
   setup.mode = file.optional_string("mode").value_or("");
-  if (const auto kernels = file.optional_object("kernels")) setup.kernels = kernels_text(*kernels);
+  if (const auto kernels = file.optional_object("kernels")) {
+    for (const std::string& op : kernels->keys()) {
+      setup.kernels.emplace(op, kernels->required_string(op));
+    }
+  }
   return setup;
 }
 

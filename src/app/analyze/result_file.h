@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,7 +32,7 @@ struct Setup {
   std::string layers;
   std::string dtype;
   std::string mode;
-  std::string kernels;  // "rms_norm native, rope tile, ..."
+  std::map<std::string, std::string> kernels;  // by operator, as "rms_norm": "native"
 
   bool operator==(const Setup&) const = default;
 };

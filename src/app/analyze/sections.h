@@ -25,8 +25,11 @@ std::vector<Section> kernel_sections(const std::vector<Run<KernelResults>>& runs
 std::vector<Section> memory_sections(const std::vector<Run<MemoryResults>>& runs);
 std::vector<Section> comparison_sections(const std::vector<Run<ComparisonResults>>& runs);
 
-// The median between the extremes, which one sample alone does not have.
-Value value_of(const Measured& measured);
+// The median between the extremes, for tables; the median and the middle half of the samples, for
+// charts, where one sample that was disturbed must not flatten the others. One sample alone has
+// neither.
+Value with_extremes(const Measured& measured);
+Value with_middle_half(const Measured& measured);
 
 // How many times b is as large as a, by their medians, with the interval that holds 95 % of the
 // ratios of resampled medians. Samples of two runs do not come in pairs, so that what the machine

@@ -32,7 +32,8 @@ std::string label_of(const StepCase& each, const std::vector<StepCase>& among) {
     const bool differs = std::ranges::any_of(
         among, [&](const StepCase& other) { return other.*field.member != each.*field.member; });
     if (!differs) continue;
-    label += fmt::format("{}{} {}", label.empty() ? "" : ", ", field.column, each.*field.member);
+    label += label.empty() ? "" : ", ";
+    label += fmt::format(fmt::runtime(field.label), each.*field.member);
   }
   return label;
 }
@@ -40,7 +41,7 @@ std::string label_of(const StepCase& each, const std::vector<StepCase>& among) {
 std::string full_label(const StepCase& each, const std::vector<StepCase>& among) {
   std::string label = label_of(each, among);
   if (!label.empty()) return label;
-  return fmt::format("batch {}, depth {}, tokens {}", each.batch, each.depth, each.new_tokens);
+  return fmt::format("batch {}, depth {}, {} tokens", each.batch, each.depth, each.new_tokens);
 }
 
 std::vector<std::string> labels_of(const std::vector<StepCase>& cases) {

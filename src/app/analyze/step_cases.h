@@ -23,16 +23,18 @@ struct StepCase {
 struct StepField {
   std::int64_t StepCase::* member;
   const char* name;    // "throughput by" this
-  const char* column;  // of the table, and in a case's label
+  const char* column;  // of the table
+  const char* label;   // of a case, with {} for the number
   const char* axis;
   bool chart;  // is worth a chart of throughput
 };
 
 inline constexpr std::array kStepFields = {
-    StepField{&StepCase::batch, "batch size", "batch", "sequences in the batch", true},
-    StepField{&StepCase::depth, "depth", "depth", "tokens in the cache before", true},
-    StepField{&StepCase::new_tokens, "length", "tokens", "tokens of a sample", true},
-    StepField{&StepCase::step_tokens, "step", "per step", "tokens of a sequence in a step", false},
+    StepField{&StepCase::batch, "batch size", "batch", "batch {}", "sequences in the batch", true},
+    StepField{&StepCase::depth, "depth", "depth", "depth {}", "tokens in the cache before", true},
+    StepField{&StepCase::new_tokens, "length", "tokens", "{} tokens", "tokens of a sample", true},
+    StepField{&StepCase::step_tokens, "step", "per step", "{} tokens a step",
+              "tokens of a sequence in a step", false},
 };
 
 StepCase case_of(const StepResult& result);

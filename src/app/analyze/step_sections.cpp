@@ -61,7 +61,9 @@ Scale scale_of(const std::vector<LineSeries>& series) {
 void add_throughput_curves(Section& section, const Runs& runs) {
   for (const StepField& field : kStepFields) {
     if (!field.chart) continue;
-    const auto throughput = [](const StepResult& r) { return value_of(r.tokens_per_second); };
+    const auto throughput = [](const StepResult& r) {
+      return with_middle_half(r.tokens_per_second);
+    };
     LineChart chart{fmt::format("Throughput by {}", field.name),
                     {field.axis, kCount},
                     {"tokens/s, all sequences together", kTokensPerSecond},
@@ -70,7 +72,7 @@ void add_throughput_curves(Section& section, const Runs& runs) {
     chart.x.scale = scale_of(chart.series);
     if (runs.size() == 1 && chart.series.size() == 1) {  // room for what the machine allows
       chart.series[0].name = "measured";
-      const auto limit = [](const StepResult& r) { return value_of(r.limit); };
+      const auto limit = [](const StepResult& r) { return with_middle_half(r.limit); };
       chart.series.push_back(curves(runs, field, limit)[0]);
       chart.series[1].name = "limit of the machine, measured meanwhile";
     }
@@ -177,7 +179,7 @@ Table table_of(const std::string& title, const Runs& runs, const std::vector<Ste
       for (const StepField& field : kStepFields) {
         row.emplace_back(Value{static_cast<double>(each.*field.member)});
       }
-      row.emplace_back(value_of(r->tokens_per_second));
+      row.emplace_back(with_extremes(r->tokens_per_second));
       if (several) {
         const StepResult* first = find(runs[0].results, each);
         row.emplace_back();
@@ -185,9 +187,9 @@ Table table_of(const std::string& title, const Runs& runs, const std::vector<Ste
           row.back() = ratio_of(first->tokens_per_second, r->tokens_per_second);
         }
       }
-      row.insert(row.end(), {value_of(r->bytes_per_token), Value{r->gb_per_second.median},
+      row.insert(row.end(), {with_extremes(r->bytes_per_token), Value{r->gb_per_second.median},
                              Value{r->gflop_per_second.median}, Value{r->limit.median},
-                             limit_name(r->limited_by), value_of(r->share_of_limit)});
+                             limit_name(r->limited_by), with_extremes(r->share_of_limit)});
       table.rows.push_back(std::move(row));
     }
   }
@@ -207,12 +209,12 @@ std::vector<Section> step_sections(const std::string& title, const Runs& all_run
   if (section.charts.empty()) {
     section.charts.emplace_back(
         chart_of("Throughput", {"tokens/s, all sequences together", kTokensPerSecond}, runs, cases,
-                 [](const StepResult& r) { return value_of(r.tokens_per_second); }));
+                 [](const StepResult& r) { return with_middle_half(r.tokens_per_second); }));
   }
   if (runs.size() > 1) add_speedups(section, runs, cases);
   CategoryChart share =
       chart_of("Share of the limit", {"% of the limit of the machine at that moment", kPercent},
-               runs, cases, [](const StepResult& r) { return value_of(r.share_of_limit); });
+               runs, cases, [](const StepResult& r) { return with_middle_half(r.share_of_limit); });
   share.reference = Reference{1, "limit"};
   section.charts.emplace_back(std::move(share));
   section.tables.push_back(table_of(title, runs, cases));

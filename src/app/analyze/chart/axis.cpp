@@ -89,19 +89,15 @@ void AxisTicks::place_log10(double low, double high, int most) {
     low /= 2;
     high *= 2;
   }
-  low_ = low;
-  high_ = high;
-  const int first = static_cast<int>(std::floor(std::log10(low)));
-  const int last = static_cast<int>(std::ceil(std::log10(high)));
+  // The axis ends at 1, 2 or 5 of a decade.
+  high_ = round_step(high).size;
+  low_ = 1 / round_step(1 / low).size;
+  const int first = static_cast<int>(std::floor(std::log10(low_) + 1e-9));
+  const int last = static_cast<int>(std::ceil(std::log10(high_) - 1e-9));
   int stride = 0;
   do {
     add_decades(first, last, stride++);
   } while (static_cast<int>(ticks_.size()) > most);
-  if (ticks_.size() >= 2) return;
-  // The data lies between two round numbers: the axis then has whole decades.
-  low_ = std::pow(10, first);
-  high_ = std::pow(10, last);
-  add_decades(first, last, last - first > 1 || most < 4 ? std::max(1, last - first) : 0);
 }
 
 void AxisTicks::place_log2(double low, double high, int most) {

@@ -9,7 +9,7 @@
 namespace tessera::app::analyze {
 
 // Ticks are round numbers of the quantity as it is shown: 1, 2 or 5 times a power of ten, or powers
-// of two. The ends of the axis enclose the data; on a linear axis they are ticks.
+// of two. The ends of the axis enclose the data; those of a linear axis are ticks.
 class AxisTicks {
  public:
   struct Tick {

@@ -15,6 +15,7 @@ namespace {
 constexpr double kMark = 16;     // from one mark of a category to the next: a label's height
 constexpr double kBar = 12;      // of which this is the bar
 constexpr double kGroupGap = 9;  // between categories
+constexpr double kGap = 28;      // between plot and numbers
 constexpr std::size_t kLongestLabel = 30;
 constexpr int kMostTicks = 7;
 
@@ -99,17 +100,12 @@ void draw_value(Svg& svg, const CategoryChart& chart, const Plot& plot, std::siz
     svg.rect(plot.left, middle - kBar / 2, std::max(0.5, x - plot.left), kBar,
              "bar " + series_style(series));
   }
-  double end = x;
   if (value.low && value.high) {
-    end = plot.x(*value.high);
     const std::string style = chart.form == Form::kBars ? "over-bar" : series_style(series);
-    svg.line(plot.x(*value.low), middle, end, middle, "spread " + style);
+    svg.line(plot.x(*value.low), middle, plot.x(*value.high), middle, "spread " + style);
   }
-  if (chart.form == Form::kIntervals) {
-    svg.marker(x, middle, series);
-    end = plot.left + plot.width + 6;  // labels stand in a column beside the plot
-  }
-  svg.text(end + 6, middle + 4.5, Anchor::kStart, label_of(chart, value), "number");
+  if (chart.form == Form::kIntervals) svg.marker(x, middle, series);
+  svg.text(kChartWidth, middle + 4.5, Anchor::kEnd, label_of(chart, value), "number");
   svg.end_value();
 }
 
@@ -143,7 +139,8 @@ std::string draw(const CategoryChart& chart, const std::string& id) {
     left = std::max(left, text_width(shortened(category, kLongestLabel)));
   }
   left += 10;
-  const double width = kChartWidth - left - widest_label(chart) - 14;
+  // Numbers stand in a column beside the plot, behind half of the last tick's label.
+  const double width = kChartWidth - left - widest_label(chart) - kGap;
   const double group = kMark * static_cast<double>(chart.series.size()) + kGroupGap;
   const double top = legend + (chart.reference ? kLineHeight + 4 : 4);
   const Plot plot{ticks_of(chart, width), left, width, top,

@@ -14,8 +14,8 @@ namespace tessera::app::analyze {
 namespace {
 
 constexpr double kPlotHeight = 270;
-constexpr double kRight = 14;  // beside the plot, for half of the last tick's label
-constexpr double kMostYTicks = 7;
+constexpr int kMostYTicks = 7;
+constexpr int kMostLogTicks = 10;  // 1, 2 and 5 of three decades
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -32,11 +32,11 @@ struct Plot {
   AxisTicks x_ticks;
   AxisTicks y_ticks;
   double left;
+  double width;
   double top;
 
-  double width() const { return kChartWidth - kRight - left; }
   double bottom() const { return top + kPlotHeight; }
-  double x(double value) const { return left + x_ticks.position(value) * width(); }
+  double x(double value) const { return left + x_ticks.position(value) * width; }
   double y(double value) const { return bottom() - y_ticks.position(value) * kPlotHeight; }
 };
 
@@ -57,7 +57,7 @@ AxisTicks x_ticks_of(const Axis& axis, const Range& range, double width) {
 }
 
 void draw_axes(Svg& svg, const LineChart& chart, const Plot& plot) {
-  const double right = plot.left + plot.width();
+  const double right = plot.left + plot.width;
   for (const AxisTicks::Tick& tick : plot.y_ticks.ticks()) {
     const double y = plot.y(tick.value);
     svg.line(plot.left, y, right, y, "grid");
@@ -151,7 +151,7 @@ std::string draw(const LineChart& chart, const std::string& id) {
     }
   }
   if (chart.reference) ys.add(chart.reference->value);
-  if (chart.y.scale == Scale::kLinear) ys.add(0);
+  if (chart.y.scale == Scale::kLinear && chart.from_zero) ys.add(0);
 
   Svg svg;
   std::vector<LegendEntry> entries;
@@ -161,17 +161,21 @@ std::string draw(const LineChart& chart, const std::string& id) {
   if (chart.reference) entries.push_back({chart.reference->label, std::nullopt});
   const double legend = draw_legend(svg, 0, entries, true);
 
-  const AxisTicks y_ticks(chart.y, ys.low, ys.high, kMostYTicks);
+  const AxisTicks y_ticks(chart.y, ys.low, ys.high,
+                          chart.y.scale == Scale::kLinear ? kMostYTicks : kMostLogTicks);
   double left = 0;
   for (const AxisTicks::Tick& tick : y_ticks.ticks()) left = std::max(left, text_width(tick.text));
   left += 14;
-  const double width = kChartWidth - kRight - left;
+  // Half of the last tick's label stands beside the plot.
+  const double right = 8 + text_width(chart.x.quantity.text(xs.high)) / 2;
+  const double width = kChartWidth - left - right;
   const AxisTicks x_ticks = x_ticks_of(chart.x, xs, width);
   const std::vector<PlacedMark> marks = place_marks(chart, x_ticks, left, width);
   int rows = 0;
   for (const PlacedMark& mark : marks) rows = std::max(rows, mark.row + 1);
   const double title = legend + kLineHeight;
-  const Plot plot{x_ticks, y_ticks, left, title + 10 + rows * kLineHeight + (rows > 0 ? 4 : 0)};
+  const Plot plot{x_ticks, y_ticks, left, width,
+                  title + 10 + rows * kLineHeight + (rows > 0 ? 4 : 0)};
 
   svg.text(0, title - 3, Anchor::kStart, chart.y.title, "label");
   draw_axes(svg, chart, plot);
