@@ -17,11 +17,14 @@ void append(std::string& html, fmt::format_string<Args...> text, Args&&... args)
   fmt::format_to(std::back_inserter(html), text, std::forward<Args>(args)...);
 }
 
+// Such text, a path for instance, may be broken anywhere.
+constexpr std::size_t kLongText = 24;
+
 void add_cell(std::string& html, const Column& column, const Cell& cell) {
   const auto* value = std::get_if<Value>(&cell);
   if (value == nullptr) {
-    append(html, "<td{}>{}</td>", is_numeric(column) ? " class=\"number\"" : "",
-           escaped(cell_text(column, cell)));
+    const std::string text = cell_text(column, cell);
+    append(html, "<td{}>{}</td>", text.size() > kLongText ? " class=\"long\"" : "", escaped(text));
     return;
   }
   append(html, "<td class=\"number\" data-value=\"{}\"", value->median);

@@ -46,7 +46,8 @@ svg .number, svg .tick { font-variant-numeric: tabular-nums; }
 table { border-collapse: collapse; width: max-content; margin: 18px 0; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; font-size: 1rem; padding-bottom: 6px; }
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--rule); vertical-align: top; max-width: 30em; overflow-wrap: anywhere; }
+th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--rule); vertical-align: top; max-width: 30em; }
+td.long { overflow-wrap: anywhere; }
 th { color: var(--quiet); font-weight: 600; border-bottom: 2px solid var(--rule); vertical-align: bottom; }
 th.number, td.number { text-align: right; white-space: nowrap; }
 tbody tr:hover { background: var(--card); }
@@ -62,8 +63,8 @@ small { color: var(--quiet); font-size: 0.8125rem; }
   main { max-width: none; padding: 0; }
   h2, caption { break-after: avoid; }
   .charts { display: block; }
-  figure { break-inside: avoid; margin: 0 0 12px; border-radius: 0; }
-  svg { max-width: 150mm; min-width: 0; }
+  figure { break-inside: avoid; margin: 0 0 10px; padding: 8px 10px 4px; border-radius: 0; }
+  svg { max-width: 125mm; min-width: 0; }
   .scroll { overflow: visible; }
   table { width: auto; font-size: 7.5pt; }
   th, td { padding: 2px 5px; }

@@ -83,7 +83,7 @@ Setup read_setup(const JsonObject& file) {
 
 double in_range(const JsonObject& object, std::string_view key, double value, double least) {
   if (!(least <= value && value <= kMost)) {
-    object.refuse(key, fmt::format("a number from {} to {}", least, kMost));
+    object.refuse(key, fmt::format("a number from {:g} to {:g}", least, kMost));
   }
   return value;
 }
