@@ -6,7 +6,6 @@
 #include "app/analyze/chart/axis.h"
 #include "app/analyze/chart/chart.h"
 #include "app/analyze/chart/svg.h"
-#include "app/analyze/html_text.h"
 
 namespace tessera::app::analyze {
 
@@ -16,7 +15,7 @@ constexpr double kMark = 16;     // from one mark of a category to the next: a l
 constexpr double kBar = 12;      // of which this is the bar
 constexpr double kGroupGap = 9;  // between categories
 constexpr double kGap = 28;      // between plot and numbers
-constexpr std::size_t kLongestLabel = 30;
+constexpr double kLongestLabel = 230;
 constexpr int kMostTicks = 7;
 
 using Form = CategoryChart::Form;
@@ -136,7 +135,7 @@ std::string draw(const CategoryChart& chart, const std::string& id) {
 
   double left = 0;
   for (const std::string& category : chart.categories) {
-    left = std::max(left, text_width(shortened(category, kLongestLabel)));
+    left = std::max(left, text_width(fitted(category, kLongestLabel)));
   }
   left += 10;
   // Numbers stand in a column beside the plot, behind half of the last tick's label.
@@ -157,7 +156,7 @@ std::string draw(const CategoryChart& chart, const std::string& id) {
   for (std::size_t c = 0; c < chart.categories.size(); ++c) {
     const double start = plot.top + group * static_cast<double>(c) + kGroupGap / 2;
     svg.text(left - 8, start + (group - kGroupGap) / 2 + 4.5, Anchor::kEnd,
-             shortened(chart.categories[c], kLongestLabel), "label");
+             fitted(chart.categories[c], kLongestLabel), "label");
     for (std::size_t s = 0; s < chart.series.size(); ++s) {
       if (!chart.series[s].values[c]) continue;
       draw_value(svg, chart, plot, s, c, start + kMark * (static_cast<double>(s) + 0.5));

@@ -7,20 +7,36 @@
 #include <fmt/format.h>
 
 #include "app/analyze/html_text.h"
+#include "text/utf8.h"
 
 namespace tessera::app::analyze {
 
 namespace {
 
-constexpr double kCharacterWidth = 0.62;  // of the font's size; digits of wide fonts have 0.64
-constexpr double kMarker = 4.5;           // half of its size
-constexpr double kSign = 26;              // of an entry of the legend
+constexpr double kMarker = 4.5;  // half of its size
+constexpr double kSign = 26;     // of an entry of the legend
 constexpr double kEntryGap = 18;
-constexpr std::size_t kLongestName = 60;
+constexpr double kEllipsis = 1;  // of the font's size
 
 template <typename... Args>
 void append(std::string& body, fmt::format_string<Args...> text, Args&&... args) {
   fmt::format_to(std::back_inserter(body), text, std::forward<Args>(args)...);
+}
+
+// Takes a character away and returns its width in ems, that of DejaVu Sans, a wide font, or more.
+double take_width(std::string_view& text) {
+  const text::Sequence character = text::sequence_at(text, 0);
+  const std::string_view bytes = text.substr(0, character.n_bytes);
+  text.remove_prefix(character.n_bytes);
+  if (bytes.size() > 1) return display_width(bytes) == 0 ? 0 : 1;
+  const char c = bytes[0];
+  if (std::string_view("mMW@%").find(c) != std::string_view::npos) return 1;
+  if (c == 'w' || ('A' <= c && c <= 'Z') ||
+      std::string_view("+=<>~&#").find(c) != std::string_view::npos) {
+    return 0.85;
+  }
+  if (std::string_view(" .,:;'|!iljtfrI()[]/-").find(c) != std::string_view::npos) return 0.42;
+  return 0.65;
 }
 
 std::string_view anchor_name(Anchor anchor) {
@@ -30,7 +46,21 @@ std::string_view anchor_name(Anchor anchor) {
 }  // namespace
 
 double text_width(std::string_view text) {
-  return static_cast<double>(display_width(text)) * kCharacterWidth * kFontSize;
+  double ems = 0;
+  while (!text.empty()) ems += take_width(text);
+  return ems * kFontSize;
+}
+
+std::string fitted(std::string_view text, double width) {
+  if (text_width(text) <= width) return std::string(text);
+  std::string_view rest = text;
+  std::size_t end = 0;
+  for (double ems = kEllipsis; !rest.empty();) {
+    ems += take_width(rest);
+    if (ems * kFontSize > width) break;
+    end = text.size() - rest.size();
+  }
+  return std::string(text.substr(0, end)) + "…";
 }
 
 std::string series_style(std::size_t series) {
@@ -130,7 +160,7 @@ double draw_legend(Svg& svg, double y, const std::vector<LegendEntry>& entries, 
   double x = 0;
   double row = 0;
   for (const LegendEntry& entry : entries) {
-    const std::string name = shortened(entry.name, kLongestName);
+    const std::string name = fitted(entry.name, kChartWidth - kSign);
     const double width = kSign + text_width(name);
     if (x > 0 && x + width > kChartWidth) {
       x = 0;

@@ -17,6 +17,9 @@ constexpr double kLineHeight = 17;
 // An estimate that is rather too large: fonts differ.
 double text_width(std::string_view text);
 
+// The text, cut to that width where it is longer; an ellipsis tells.
+std::string fitted(std::string_view text, double width);
+
 enum class Anchor { kStart, kMiddle, kEnd };
 
 class Svg {
