@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   command.require_subcommand(1);
   app::add_ask_command(command);
   app::add_logits_command(command);
+  app::add_pack_command(command);
   app::add_synth_command(command);
   app::add_tokenize_command(command);
   app::add_verify_command(command);

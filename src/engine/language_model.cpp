@@ -10,12 +10,13 @@
 #include "base/machine.h"
 #include "engine/generator.h"
 #include "engine/sampler.h"
-#include "io/checkpoint.h"
 #include "model/config.h"
 #include "model/forward.h"
 #include "model/generation_config.h"
 #include "model/kernels.h"
+#include "model/packed/pack_cache.h"
 #include "model/weight_layout.h"
+#include "model/weight_source.h"
 #include "model/weights.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -30,12 +31,18 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The type most of the checkpoint is stored in: that of the embedding.
-WeightFormat stored_format(const std::filesystem::path& folder) {
-  const Checkpoint checkpoint = Checkpoint::open(folder);
-  const CheckpointTensor* embedding = checkpoint.find("model.embed_tokens.weight");
-  if (embedding == nullptr) return WeightFormat::kBF16;  // load_weights() says what is missing
-  return weight_format(compute_dtype(embedding->dtype()).value_or(DType::kBF16));
+// The kernels asked for, and the form of cache that packed weights are for.
+KernelOptions kernel_options(const LoadOptions& options, const WeightSource& source) {
+  KernelOptions kernels = options.kernels;
+  if (source.form() && kernels.kv_cache == "auto") kernels.kv_cache = to_string(*source.form());
+  return kernels;
+}
+
+PackCacheOptions pack_cache_options(const LoadOptions& options) {
+  PackCacheOptions cache;
+  if (options.use_pack_cache) cache.folder = default_pack_cache_folder();
+  cache.max_bytes = options.pack_cache_bytes;
+  return cache;
 }
 
 std::vector<std::int32_t> end_tokens(const ModelConfig& config, const GenerationConfig& generation,
@@ -90,9 +97,12 @@ struct LanguageModel::Impl {
       : executor(checked_threads(options)),
         config(ModelConfig::load(folder)),
         generation_config(GenerationConfig::load(folder)),
-        format(options.format ? *options.format : stored_format(folder)) {
+        format(WeightFormat::kBF16) {
     check_special_tokens(folder, generation_config, config);
-    const KernelChoice choice = choose_kernels(options.kernels, config, format, options.warn);
+    const WeightSource source(folder, options.packed, options.format);
+    format = source.format();
+    const KernelChoice choice =
+        choose_kernels(kernel_options(options, source), config, format, options.warn);
     if (with_tokenizer) {
       const auto start = Clock::now();
       tokenizer = text::Tokenizer::load(folder);
@@ -101,7 +111,8 @@ struct LanguageModel::Impl {
       tokenizer_load_s = seconds_since(start);
     }
     const auto start = Clock::now();
-    weights = load_weights(folder, config, format, choice.kv_cache, executor, options.progress);
+    weights = source.load(config, choice.kv_cache, pack_cache_options(options), executor,
+                          options.progress, options.warn);
     kernels.emplace(choice, config, weights, executor, options.warn);
     model_load_s = seconds_since(start);
   }
