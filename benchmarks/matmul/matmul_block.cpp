@@ -16,8 +16,7 @@
 
 #include "base/buffer.h"
 #include "base/thread_pool.h"
-#include "benchmarks/matmul/limits.h"
-#include "tile/jit/compiler.h"
+#include "tile/limits/limits.h"
 #include "tile/packed/panel_layout.h"
 #include "tile/product/product.h"
 
@@ -83,11 +82,6 @@ class Rows {
   ProductArguments call_;
 };
 
-const Target& target() {
-  static const Target chosen = describe_target(tile::target_cpu_from_environment());
-  return chosen;
-}
-
 const Buffer& cold_memory() {
   static Buffer memory = [] {
     Buffer buffer(kColdBytes);
@@ -134,18 +128,19 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
   const std::int64_t rows = state.range(0);
   const auto threads = static_cast<int>(state.range(1));
   ThreadPool pool(threads);
-  const Limits limits(target(), layout);
+  const Limits limits;
+  const Dot dot = dot_of(layout);
   Rows product(layout, rows, shape);
   const PackedShape packed{layout, shape.n, shape.k};
   const auto weight_bytes = static_cast<std::int64_t>(packed.bytes());
   const std::int64_t copies = static_cast<std::int64_t>(kColdBytes) / weight_bytes;
 
-  constexpr std::int64_t kPeakIterations = 4000;
+  constexpr std::int64_t kPeakTurns = 4000;
+  const double peak_operations = limits.operations(dot, kPeakTurns) * threads;
   Time read;
   Time peak;
   Time prepare;
   Time best;
-  double peak_operations = 0;
   std::int64_t copy = 0;
   const auto next_weight = [&] {
     copy = (copy + 1) % copies;
@@ -154,13 +149,11 @@ void measure(benchmark::State& state, PanelLayout layout, Shape shape) {
   for (auto _ : state) {
     const std::byte* memory = next_weight();
     read.keep_best(timed(pool, [&](int i) {
-      limits.read(memory, weight_bytes / 512 * i / threads * 512,
-                  weight_bytes / 512 * (i + 1) / threads * 512);
+      const std::int64_t step = limits.read_step();
+      limits.read(memory, weight_bytes / step * i / threads * step,
+                  weight_bytes / step * (i + 1) / threads * step);
     }));
-    peak.keep_best(timed(pool, [&](int i) {
-      const double mine = limits.compute(kPeakIterations);
-      if (i == 0) peak_operations = mine * threads;
-    }));
+    peak.keep_best(timed(pool, [&](int) { limits.compute(dot, kPeakTurns); }));
     const std::byte* weight = next_weight();
     Time time = timed(pool, [&](int i) { product.prepare(i, threads); });
     prepare.keep_best(time);

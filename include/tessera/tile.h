@@ -236,7 +236,7 @@ class Dim {
 };
 
 struct Parameter {
-  enum class Role : std::uint8_t { kIn, kOut, kWeight };
+  enum class Role : std::uint8_t { kIn, kOut, kInOut, kWeight };
   Role role = Role::kIn;
   std::string name;
   std::optional<Element>
@@ -246,6 +246,8 @@ struct Parameter {
 
 Parameter in(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
 Parameter out(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
+// Updated in place: what an iteration views of it, it overwrites later (TL113 where that isn't so).
+Parameter inout(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
 // A matrix [n, k] in packed panels (tile/packed): an operand of matmul only. Both dims fixed.
 Parameter weight(std::string name, std::vector<Dim> dims, std::optional<Element> element = {});
 Parameter indices(std::string name, std::vector<Dim> dims);  // int32
@@ -253,17 +255,38 @@ Parameter indices(std::string name, std::vector<Dim> dims);  // int32
 // --- Calls ---
 inline constexpr int kMaxRank = 6;
 
-// A dense row-major tensor, or a packed weight, handed to a kernel.
+// A row-major tensor, or a packed weight, handed to a kernel.
 struct Argument {
   void* data = nullptr;
   Element element = Element::kF32;
   bool packed = false;
+  bool dense = true;  // without gaps: the strides say nothing
   int rank = 0;
-  std::array<std::int64_t, kMaxRank> dims{};
+  std::array<std::int64_t, kMaxRank> dims{};     // rank of them
+  std::array<std::int64_t, kMaxRank> strides{};  // in elements; unless dense
 };
 Argument argument(const void* data, Element element, std::initializer_list<std::int64_t> dims);
 Argument argument(const void* data, Element element, std::span<const std::int64_t> dims);
+// A tensor with gaps. strides: how many elements lie between neighbours along each dim but the
+// last, whose elements are adjacent.
+Argument strided_argument(const void* data, Element element,
+                          std::initializer_list<std::int64_t> dims,
+                          std::initializer_list<std::int64_t> strides);
 Argument packed_argument(const void* panels, Element element, std::int64_t n, std::int64_t k);
+
+// A weight [n, k] in packed panels: made once, when a model is loaded. Copies share the panels.
+class PackedWeight {
+ public:
+  // rows: row-major and dense, fp32, bf16 or fp16. as: what the panels hold (those, or kI8 or kI4);
+  // nothing: what the rows do. Throws TL301 for anything else.
+  PackedWeight(const void* rows, Element element, std::int64_t n, std::int64_t k,
+               std::optional<Element> as = {}, int n_threads = 1);
+  Argument argument() const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
 
 using Body = std::function<void(const std::vector<Tensor>&)>;
 
@@ -275,19 +298,26 @@ class Kernel {
   Kernel(std::string name, std::vector<Parameter> signature, Body body, Where where);
 
   const std::string& name() const;
+  const std::vector<Parameter>& signature() const;
   // Checks the arguments against the signature, compiles or loads what their shape class needs,
   // runs. After the first call of a class nothing is allocated.
-  void run(ThreadPool& pool, std::span<const Argument> arguments) const;
+  // A phase of less work than min_parallel_work (points and multiply-adds) stays on this thread.
+  void run(ThreadPool& pool, std::span<const Argument> arguments,
+           std::int64_t min_parallel_work = 0) const;
   // On threads of the calling thread's own, kept for its next call.
   void run(int n_threads, std::span<const Argument> arguments) const;
-  // The same on an executor: whatever has a pool().
+  // The same on an executor: whatever has a pool(), and may have a min_parallel_work().
   template <typename Executor>
   void operator()(Executor& executor, std::initializer_list<Argument> arguments) const {
-    run(executor.pool(), std::span<const Argument>(arguments.begin(), arguments.size()));
+    (*this)(executor, std::span<const Argument>(arguments.begin(), arguments.size()));
   }
   template <typename Executor>
   void operator()(Executor& executor, std::span<const Argument> arguments) const {
-    run(executor.pool(), arguments);
+    if constexpr (requires { executor.min_parallel_work(); }) {
+      run(executor.pool(), arguments, executor.min_parallel_work());
+    } else {
+      run(executor.pool(), arguments);
+    }
   }
   // Compiles or loads without running: only dims and element types of the arguments matter.
   void prepare(std::span<const Argument> arguments) const;

@@ -15,8 +15,8 @@ enum class WeightFormat {
   kBF16,
   kF16,
   kInt8,   // 8.5 bits a weight
-  kInt4,   // 4.5 bits a weight; the output head has 8.5
-  kMixed,  // experts as in kInt4, everything else as in kInt8
+  kInt4,   // feed-forward networks 4.5 bits a weight, attention and the output head 8.5
+  kMixed,  // routed experts 4.5 bits a weight, everything else 8.5
 };
 inline constexpr WeightFormat kWeightFormats[] = {WeightFormat::kF32,  WeightFormat::kBF16,
                                                   WeightFormat::kF16,  WeightFormat::kInt8,

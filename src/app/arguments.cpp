@@ -22,14 +22,16 @@ std::size_t subcommand_index(const Arguments& arguments) {
   return static_cast<std::size_t>(found - arguments.begin());
 }
 
-const CLI::App& chosen_subcommand(const CLI::App& app, const std::string& name) {
+// before: the words of the commands around it.
+const CLI::App& chosen_subcommand(const CLI::App& app, const std::string& before,
+                                  const std::string& name) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) {
     if (command->check_name(name)) return *command;
     names.push_back(command->get_name());
   }
-  fail(ErrorCode::kInvalidArgument, "there is no command {}; choose one of {}", in_quotes(name),
-       fmt::join(names, ", "));
+  fail(ErrorCode::kInvalidArgument, "there is no command {}; choose one of {}",
+       in_quotes(before + name), fmt::join(names, ", "));
 }
 
 // The option that the name, without its dashes in front, means; null: none.
@@ -61,11 +63,18 @@ Spelled spelled(const std::string& argument) {
 Arguments normalised(const CLI::App& app, Arguments arguments) {
   const std::size_t start = subcommand_index(arguments);
   if (start == arguments.size()) return arguments;
-  const CLI::App& command = chosen_subcommand(app, arguments[start]);
+  const CLI::App* command = &chosen_subcommand(app, "", arguments[start]);
+  std::string words_so_far = arguments[start] + " ";
 
   Arguments result(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(start) + 1);
   for (std::size_t i = start + 1; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
+    if (!command->get_subcommands(nullptr).empty() && !argument.starts_with("-")) {
+      command = &chosen_subcommand(*command, words_so_far, argument);
+      words_so_far += argument + " ";
+      result.push_back(argument);
+      continue;
+    }
     if (argument == "--") {
       result.insert(result.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i),
                     arguments.end());
@@ -73,7 +82,7 @@ Arguments normalised(const CLI::App& app, Arguments arguments) {
     }
     const bool is_long = argument.starts_with("--");
     const Spelled words = is_long ? spelled(argument) : Spelled{};
-    const CLI::Option* option = is_long ? find_option(command, words.name) : nullptr;
+    const CLI::Option* option = is_long ? find_option(*command, words.name) : nullptr;
     if (option == nullptr) {
       result.push_back(argument);
       continue;

@@ -16,6 +16,7 @@
 #include "app/arguments.h"
 #include "app/commands.h"
 #include "app/output.h"
+#include "tile/call/shared_cache.h"
 
 namespace {
 
@@ -44,10 +45,13 @@ int parse_and_run(CLI::App& command, std::vector<std::string> arguments) {
 }
 
 int run(int argc, char** argv) {
+  tessera::tile::set_cache_warnings(app::write_warning_line);
   CLI::App command("Runs DeepSeek-V2 models straight from a Hugging Face folder.", "tessera");
   command.set_version_flag("--version", "tessera " + std::string(tessera::version()));
   command.require_subcommand(1);
   app::add_ask_command(command);
+  app::add_bench_command(command);
+  app::add_kernels_command(command);
   app::add_logits_command(command);
   app::add_pack_command(command);
   app::add_synth_command(command);

@@ -113,8 +113,14 @@ CLI::Validator token_ids() {
   return whole_numbers(0, kMaxTokenId, "token ids such as 1,2,3", "IDS");
 }
 
+CLI::Validator numbers_of(const std::string& what, std::int64_t most) {
+  const std::string range = most == kMaxWhole ? "up" : "to " + std::to_string(most);
+  return whole_numbers(1, most, "numbers of " + what + " from 1 " + range + " such as 1,2,8",
+                       "N,N");
+}
+
 CLI::Validator lengths() {
-  return whole_numbers(1, kMaxWhole, "numbers of tokens from 1 up such as 1,2,8", "N,N");
+  return numbers_of("tokens");
 }
 
 std::vector<std::int64_t> parse_lengths(const std::string& text) {

@@ -28,6 +28,9 @@ CLI::Validator not_empty(const std::string& what);
 CLI::Validator token_ids();
 std::vector<std::int32_t> parse_token_ids(const std::string& text);
 
+// Numbers from 1 (to most) as 1,2,8; what: "sequences". For parse_lengths() too.
+CLI::Validator numbers_of(const std::string& what, std::int64_t most = kMaxWhole);
+
 // Numbers of tokens as 1,2,8; parse_lengths() is for text that passed.
 CLI::Validator lengths();
 std::vector<std::int64_t> parse_lengths(const std::string& text);

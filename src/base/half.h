@@ -65,19 +65,4 @@ inline f16 to_f16(float value) {
   return {static_cast<std::uint16_t>(sign | half)};
 }
 
-template <typename T>
-T from_float(float value);
-template <>
-inline float from_float<float>(float value) {
-  return value;
-}
-template <>
-inline bf16 from_float<bf16>(float value) {
-  return to_bf16(value);
-}
-template <>
-inline f16 from_float<f16>(float value) {
-  return to_f16(value);
-}
-
 }  // namespace tessera

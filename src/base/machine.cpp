@@ -38,6 +38,17 @@ int available_cpus() {
   return std::max(cpus, 1);
 }
 
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
 std::size_t available_memory_bytes() {
   const std::size_t machine =
       proc_field("/proc/meminfo", "MemAvailable").value_or(std::numeric_limits<std::size_t>::max());

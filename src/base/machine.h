@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 namespace tessera {
 
 // CPUs in the affinity mask, bounded by the cgroup CPU quota (v1 or v2), at least 1.
 int available_cpus();
+
+// What the CPU calls itself; "unknown" where the system does not say.
+std::string cpu_name();
 
 // Bytes that can still be allocated without swapping: the kernel's MemAvailable, bounded by what
 // the cgroup leaves.

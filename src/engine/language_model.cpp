@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "engine/generator.h"
+#include "engine/loaded_model.h"
 #include "engine/sampler.h"
 #include "model/config.h"
 #include "model/forward.h"
@@ -31,20 +32,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The kernels asked for, and the form of cache that packed weights are for.
-KernelOptions kernel_options(const LoadOptions& options, const WeightSource& source) {
-  KernelOptions kernels = options.kernels;
-  if (source.form() && kernels.kv_cache == "auto") kernels.kv_cache = to_string(*source.form());
-  return kernels;
-}
-
-PackCacheOptions pack_cache_options(const LoadOptions& options) {
-  PackCacheOptions cache;
-  if (options.use_pack_cache) cache.folder = default_pack_cache_folder();
-  cache.max_bytes = options.pack_cache_bytes;
-  return cache;
-}
-
 std::vector<std::int32_t> end_tokens(const ModelConfig& config, const GenerationConfig& generation,
                                      const text::Tokenizer* tokenizer) {
   std::vector<std::int32_t> ends;
@@ -55,15 +42,6 @@ std::vector<std::int32_t> end_tokens(const ModelConfig& config, const Generation
   if (ends.empty() && tokenizer != nullptr && tokenizer->eos_id())
     ends.push_back(*tokenizer->eos_id());
   return ends;
-}
-
-int checked_threads(const LoadOptions& options) {
-  if (options.threads < 0) {
-    fail(ErrorCode::kInvalidArgument,
-         "LoadOptions::threads must be 0 (the CPUs of this process) or more, not {}",
-         options.threads);
-  }
-  return options.threads > 0 ? options.threads : available_cpus();
 }
 
 // Special tokens that the model cannot give or take.
@@ -92,17 +70,10 @@ void check_vocabulary(const std::filesystem::path& folder, const text::Tokenizer
 
 }  // namespace
 
-struct LanguageModel::Impl {
+struct LanguageModel::Impl : LoadedModel {
   Impl(const std::filesystem::path& folder, const LoadOptions& options, bool with_tokenizer)
-      : executor(checked_threads(options)),
-        config(ModelConfig::load(folder)),
-        generation_config(GenerationConfig::load(folder)),
-        format(WeightFormat::kBF16) {
+      : LoadedModel(folder, options), generation_config(GenerationConfig::load(folder)) {
     check_special_tokens(folder, generation_config, config);
-    const WeightSource source(folder, options.packed, options.format);
-    format = source.format();
-    const KernelChoice choice =
-        choose_kernels(kernel_options(options, source), config, format, options.warn);
     if (with_tokenizer) {
       const auto start = Clock::now();
       tokenizer = text::Tokenizer::load(folder);
@@ -110,11 +81,7 @@ struct LanguageModel::Impl {
       chat_template = text::ChatTemplate::load(folder);
       tokenizer_load_s = seconds_since(start);
     }
-    const auto start = Clock::now();
-    weights = source.load(config, choice.kv_cache, pack_cache_options(options), executor,
-                          options.progress, options.warn);
-    kernels.emplace(choice, config, weights, executor, options.warn);
-    model_load_s = seconds_since(start);
+    load(options);
   }
 
   const text::Tokenizer& need_tokenizer() const {
@@ -125,16 +92,10 @@ struct LanguageModel::Impl {
     return *tokenizer;
   }
 
-  ops::Executor executor;
-  ModelConfig config;
   GenerationConfig generation_config;
-  WeightFormat format;
   std::optional<text::Tokenizer> tokenizer;
   std::optional<text::ChatTemplate> chat_template;
   double tokenizer_load_s = 0;
-  double model_load_s = 0;
-  ModelWeights weights;
-  std::optional<ModelKernels> kernels;  // always there, once loaded
 };
 
 LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -170,7 +131,7 @@ double LanguageModel::tokenizer_load_s() const {
   return impl_->tokenizer_load_s;
 }
 double LanguageModel::model_load_s() const {
-  return impl_->model_load_s;
+  return impl_->load_s;
 }
 
 SamplingOptions LanguageModel::default_sampling() const {

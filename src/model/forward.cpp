@@ -12,6 +12,9 @@
 
 namespace tessera {
 
+using ops::StepPart;
+using ops::StepScope;
+
 namespace {
 
 ops::RouterParameters router_parameters(const ModelConfig& c) {
@@ -153,7 +156,11 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
   Activations a = arrange(count_tokens(segments), n_logits);
   for (const Segment& s : segments) cache.extend(s.sequence, std::ssize(s.tokens));
 
-  embed(segments, a.x);
+  ops::StepProfile* profile = executor_.profile();
+  {
+    const StepScope scope(profile, StepPart::kEmbedding);
+    embed(segments, a.x);
+  }
   std::int64_t row = 0;
   for (const Segment& s : segments) {
     const std::int64_t first = cache.length(s.sequence) - std::ssize(s.tokens);
@@ -164,12 +171,11 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
     }
   }
 
-  const auto eps = static_cast<float>(config_.rms_norm_eps);
   for (std::int64_t i = 0; i < config_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
-    kernels_.rms_norm(a.x, layer.input_norm.floats(), eps, a.normed);
+    norm(a.x, layer.input_norm, a.normed);
     attention(layer.attention, i, segments, cache, a);
-    kernels_.rms_norm(a.x, layer.post_attention_norm.floats(), eps, a.normed);
+    norm(a.x, layer.post_attention_norm, a.normed);
     feed_forward(layer, a);
     if (observe) observe(i, a.x);
   }
@@ -182,9 +188,15 @@ ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cach
       std::ranges::copy(a.x.row(row - i), a.selected.row(selected).begin());
     }
   }
-  kernels_.rms_norm(a.selected, weights_.final_norm.floats(), eps, a.selected);
+  norm(a.selected, weights_.final_norm, a.selected);
+  const StepScope scope(profile, StepPart::kHead);
   linear(a.selected, weights_.head, a.logits, executor_);
   return a.logits;
+}
+
+void ForwardPass::norm(const ops::ConstRows& x, const ops::Weight& w, const ops::Rows& y) {
+  const StepScope scope(executor_.profile(), StepPart::kNorm);
+  kernels_.rms_norm(x, w.floats(), static_cast<float>(config_.rms_norm_eps), y);
 }
 
 void ForwardPass::embed(std::span<const Segment> segments, const ops::Rows& x) const {
@@ -206,6 +218,7 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   } else {
     attend_expanded(layer, cache, a);
   }
+  const StepScope scope(executor_.profile(), StepPart::kOutput);
   linear(a.values, w.o, a.x, executor_, ops::Epilogue::kAdd);
   add_bias(w.o_bias, a.x);
 }
@@ -213,6 +226,7 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
 // values = what every head reads, in absorbed form: see ops/mla_attention.
 void ForwardPass::attend_absorbed(const AttentionWeights& w, std::int64_t layer,
                                   const KvCache& cache, Activations& a) {
+  const StepScope scope(executor_.profile(), StepPart::kAbsorb);
   const ModelConfig& c = config_;
   const std::int64_t n = a.x.rows;
   const std::int64_t row_dim = c.kv_lora_rank + c.qk_rope_dim;
@@ -237,12 +251,16 @@ void ForwardPass::attend_absorbed(const AttentionWeights& w, std::int64_t layer,
     }
   }
   linear(into_latent, executor_);
-  mla_attention(absorbed, cache.layer(layer), a.visible, attention_scale_, attended, executor_);
+  {
+    const StepScope inner(executor_.profile(), StepPart::kAttention);
+    mla_attention(absorbed, cache.layer(layer), a.visible, attention_scale_, attended, executor_);
+  }
   linear(out_of_latent, executor_);
 }
 
 // The same over keys and values that the cache holds.
 void ForwardPass::attend_expanded(std::int64_t layer, const KvCache& cache, Activations& a) {
+  const StepScope scope(executor_.profile(), StepPart::kAttention);
   const ModelConfig& c = config_;
   const ops::Heads q{a.q.data, a.q.rows, c.n_heads, a.q.stride, c.qk_dim()};
   const ops::Heads values{a.values.data, a.values.rows, c.n_heads, a.values.stride, c.v_dim};
@@ -251,6 +269,7 @@ void ForwardPass::attend_expanded(std::int64_t layer, const KvCache& cache, Acti
 
 // q = the query of every head, its last qk_rope_dim values rotated.
 void ForwardPass::query(const AttentionWeights& w, Activations& a) {
+  const StepScope scope(executor_.profile(), StepPart::kQuery);
   const ModelConfig& c = config_;
   if (w.q_a.empty()) {
     linear(a.normed, w.q, a.q, executor_);
@@ -268,6 +287,7 @@ void ForwardPass::query(const AttentionWeights& w, Activations& a) {
 // the native sequence, with the chosen norm and rotation.
 void ForwardPass::keep(const AttentionWeights& w, std::int64_t layer,
                        std::span<const Segment> segments, KvCache& cache, Activations& a) {
+  const StepScope scope(executor_.profile(), StepPart::kProlog);
   const ModelConfig& c = config_;
   ops::MlaPrologCall call;
   call.hidden = a.normed;
@@ -306,11 +326,14 @@ void ForwardPass::feed_forward(const LayerWeights& w, Activations& a) {
     ops::feed_forward(a.normed, w.dense, a.x, executor_);
     return;
   }
-  linear(a.normed, w.router, a.scores, executor_);
   const auto n_choices = static_cast<std::size_t>(a.x.rows * router_.top_k);
   std::vector<std::int32_t> experts(n_choices);
   std::vector<float> expert_weights(n_choices);
-  route(a.scores, router_, experts, expert_weights);
+  {
+    const StepScope scope(executor_.profile(), StepPart::kRouter);
+    linear(a.normed, w.router, a.scores, executor_);
+    route(a.scores, router_, experts, expert_weights);
+  }
   moe(a.normed, w.experts, w.shared, experts, expert_weights, a.x, executor_);
 }
 

@@ -48,6 +48,7 @@ class ForwardPass {
 
   Activations arrange(std::int64_t n_tokens, std::int64_t n_logits);
   void embed(std::span<const Segment> segments, const ops::Rows& x) const;
+  void norm(const ops::ConstRows& x, const ops::Weight& w, const ops::Rows& y);
   void attention(const AttentionWeights& w, std::int64_t layer, std::span<const Segment> segments,
                  KvCache& cache, Activations& a);
   void query(const AttentionWeights& w, Activations& a);

@@ -71,6 +71,13 @@ KvCache::KvCache(const ModelConfig& config, DType dtype, std::int64_t capacity_t
   }
 }
 
+std::size_t KvCache::row_bytes() const {
+  const std::int64_t values = form_ == KvCacheForm::kLatent
+                                  ? latent_dim_ + rope_dim_
+                                  : n_heads_ * (nope_dim_ + v_dim_) + rope_dim_;
+  return static_cast<std::size_t>(values) * size_in_bytes(dtype_);
+}
+
 SequenceId KvCache::add_sequence() {
   auto free = std::ranges::find_if(sequences_, [](const Sequence& s) { return !s.in_use; });
   if (free == sequences_.end()) free = sequences_.emplace(sequences_.end());

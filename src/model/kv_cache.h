@@ -47,6 +47,7 @@ class KvCache {
           KvCacheForm form = KvCacheForm::kLatent);
 
   DType dtype() const { return dtype_; }
+  std::size_t row_bytes() const;  // of one token in one layer
   KvCacheForm form() const { return form_; }
   std::int64_t free_pages() const { return std::ssize(free_pages_); }
 
@@ -82,7 +83,7 @@ class KvCache {
   ops::ExpandedPages expanded_layer(std::int64_t index) const;
   ops::VisibleTokens visible(SequenceId id, std::int64_t length) const;
 
-  // All of a layer's memory, for tests that poison it.
+  // All of a layer's memory, for tests that poison it and benchmarks that fill it.
   std::span<std::byte> raw_layer(std::int64_t index);
 
  private:

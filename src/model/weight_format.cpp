@@ -54,7 +54,8 @@ PanelLayout layout_of(WeightFormat format, WeightRole role) {
     case WeightFormat::kInt8:
       return PanelLayout::kI8G32;
     case WeightFormat::kInt4:
-      return role == WeightRole::kHead ? PanelLayout::kI8G32 : PanelLayout::kI4G32;
+      return role == WeightRole::kExpert || role == WeightRole::kFeedForward ? PanelLayout::kI4G32
+                                                                             : PanelLayout::kI8G32;
     case WeightFormat::kMixed:
       return role == WeightRole::kExpert ? PanelLayout::kI4G32 : PanelLayout::kI8G32;
   }

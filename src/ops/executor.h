@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/thread_pool.h"
+#include "ops/step_profile.h"
 
 namespace tessera::ops {
 
@@ -60,12 +61,20 @@ class Executor {
 
   int n_threads() const { return pool_.size(); }
   ThreadPool& pool() { return pool_; }
+  std::int64_t min_parallel_work() const { return min_parallel_work_; }
+  // For work as in parallel_for: all threads, or the calling one where it is too little.
+  ThreadPool& pool(std::int64_t work) { return work < min_parallel_work_ ? caller_ : pool_; }
   Worker& worker(int index) { return workers_[static_cast<std::size_t>(index)]; }
+
+  // Who is told what runs, or nobody.
+  void observe(StepProfile* profile) { profile_ = profile; }
+  StepProfile* profile() const { return profile_; }
 
   // body(task, worker) for each task in [0, n_tasks), in no fixed order. work is the number of
   // multiply-adds of all tasks together, roughly: too little is not worth waking the other threads.
   template <typename Body>
   void parallel_for(std::int64_t n_tasks, std::int64_t work, Body&& body) {
+    const RegionScope region(profile_);
     if (work < min_parallel_work_) {
       for (std::int64_t task = 0; task < n_tasks; ++task) body(task, worker(0));
       return;
@@ -76,7 +85,9 @@ class Executor {
  private:
   const std::int64_t min_parallel_work_;
   ThreadPool pool_;
+  ThreadPool caller_{1};
   std::vector<Worker> workers_;
+  StepProfile* profile_ = nullptr;
 };
 
 }  // namespace tessera::ops

@@ -9,8 +9,9 @@ namespace tessera::ops {
 
 namespace {
 
-constexpr const RmsNormImplementation* kRmsNorm[] = {&kRmsNormNative, &kRmsNormReference};
-constexpr const RopeImplementation* kRope[] = {&kRopeNative, &kRopeReference};
+constexpr const RmsNormImplementation* kRmsNorm[] = {&kRmsNormTile, &kRmsNormNative,
+                                                     &kRmsNormReference};
+constexpr const RopeImplementation* kRope[] = {&kRopeTile, &kRopeNative, &kRopeReference};
 constexpr const MlaPrologImplementation* kMlaProlog[] = {&kMlaPrologAuto,     &kMlaPrologLatent,
                                                          &kMlaPrologFused,    &kMlaPrologHybrid,
                                                          &kMlaPrologBaseline, &kMlaPrologReference};

@@ -48,9 +48,9 @@ TEST(Registry, AnUnknownNameListsThoseThereAre) {
             "mla_prolog has no implementation \"fast\"; choose one of auto, latent, fused, hybrid, "
             "baseline, reference");
   EXPECT_EQ(sentence_of([] { rms_norm_implementation(""); }),
-            "rms_norm has no implementation \"\"; choose one of native, reference");
+            "rms_norm has no implementation \"\"; choose one of tile, native, reference");
   EXPECT_EQ(sentence_of([] { rope_implementation("Native"); }),
-            "rope has no implementation \"Native\"; choose one of native, reference");
+            "rope has no implementation \"Native\"; choose one of tile, native, reference");
   EXPECT_EQ(sentence_of([] { implementation_names("softmax"); }),
             "there is no operator \"softmax\"; choose one of rms_norm, rope, mla_prolog");
 }

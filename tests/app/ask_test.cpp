@@ -108,6 +108,13 @@ TEST(Ask, RunsTheKernelsThatAreAskedFor) {
   expect_kernels({"--baseline"}, "baseline", kernels("native", "native", "native", "latent"));
   expect_kernels({"--baseline", "--kv_cache", "expanded"}, "baseline",
                  kernels("native", "native", "native", "expanded"));
+  expect_kernels({}, "auto", kernels("tile", "tile", "latent", "latent"));
+  expect_kernels({"--use_pto"}, "pto", kernels("tile", "native", "native", "latent"));
+  expect_kernels({"--use_rope"}, "rope", kernels("native", "tile", "native", "latent"));
+  expect_kernels({"--use_rope", "--use_pto", "--kv_cache=expanded"}, "pto+rope",
+                 kernels("tile", "tile", "native", "expanded"));
+  expect_kernels({"--use_kv_fusion", "--use_pto", "--use_rope"}, "pto+rope+kv_fusion",
+                 kernels("tile", "tile", "latent", "latent"));
   expect_kernels({"--use_kv_fusion"}, "kv_fusion", kernels("native", "native", "latent", "latent"));
   expect_kernels({"--use_kv_fusion", "--kv_cache=expanded"}, "kv_fusion",
                  kernels("native", "native", "fused", "expanded"));
@@ -133,13 +140,14 @@ TEST(Ask, AWarmUpThatFailsIsAWarning) {
                          "cache is full"));
 }
 
-TEST(Ask, WithoutACompilerTheNativeOperatorsRun) {
+TEST(Ask, WithoutACompilerSaysSo) {
   const CommandResult result = run_tessera(
       {"ask", "--greedy", "--use_kv_fusion"},
       {"TESSERA_COMPILER=/no/such/plugin", "TESSERA_CACHE_DIR=" + ::testing::TempDir() + "/none"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.out, expected_answers()[0].at("text").get<std::string>() + "\n");
-  EXPECT_THAT(result.err, StartsWith("tessera: warning: mla_prolog latent failed ("));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              HasSubstr("\ntessera: the compiler plugin cannot be opened: /no/such/plugin"));
 }
 
 TEST(Ask, SeveralPromptsAreOneBatch) {

@@ -118,8 +118,9 @@ TEST(Arguments, ValuesStayAsTheyAre) {
 }
 
 TEST(Arguments, AnUnknownCommandIsNamed) {
-  expect_failure({"aks", "--prompt", "x"}, 2,
-                 "there is no command \"aks\"; choose one of ask, logits, synth, tokenize, verify");
+  expect_failure(
+      {"aks", "--prompt", "x"}, 2,
+      "there is no command \"aks\"; choose one of ask, bench, kernels, logits, synth, tokenize, verify");
 }
 
 TEST(Arguments, RefuseWhatIsNoNumber) {

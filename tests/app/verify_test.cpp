@@ -71,7 +71,7 @@ TEST(Verify, AFailureExitsWithOne) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("FAIL x native\n"));
   EXPECT_THAT(result.out, HasSubstr("elements are outside the tolerance\n"));
-  EXPECT_EQ(result.err, "tessera: 2 of 2 checks failed\n");
+  EXPECT_EQ(result.err, "tessera: 3 of 3 checks failed\n");
 }
 
 TEST(Verify, BadRequests) {
@@ -81,8 +81,8 @@ TEST(Verify, BadRequests) {
   expect_failure({"verify", "rope_001", "--op", "rms_norm"}, 2,
                  "no case is left to run; see --list");
   expect_failure({"verify", "--op", "rope", "--impl", "fast"}, 2,
-                 "no operator of these cases has an implementation \"fast\"; choose one of native, "
-                 "reference");
+                 "no operator of these cases has an implementation \"fast\"; choose one of tile, "
+                 "native, reference");
   EXPECT_EQ(run_tessera({"verify", "--cases", "/nowhere/cases.json"}).exit_code, 1);
 }
 

@@ -1,5 +1,6 @@
 // Steps that make kernels ready before the first token.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,19 @@ class WarmUp : public ::testing::Test {
                        std::optional<std::vector<std::int64_t>> lengths) {
     warnings_.clear();
     g_rows.clear();
-    kernels_.emplace(choice, config_, weights_, executor_,
+    form_ = choice.kv_cache;
+    kernels_.emplace(choice, config_, weights(), executor_,
                      [&](std::string_view sentence) { warnings_.emplace_back(sentence); });
     return again(n_prompts, std::move(lengths));
+  }
+
+  const ModelWeights& weights() {
+    const auto made = weights_.find(form_);
+    if (made != weights_.end()) return made->second;
+    return weights_
+        .emplace(form_,
+                 load_weights(folder_, config_, WeightFormat::kF32, form_, executor_, nullptr))
+        .first->second;
   }
 
   // With the same kernels.
@@ -55,15 +66,15 @@ class WarmUp : public ::testing::Test {
     options.sampling.temperature = 0;
     options.warmup_seq_lens = std::move(lengths);
     return generate(
-        {config_, weights_, nullptr, executor_, *kernels_, WeightFormat::kF32, DType::kF32, {}},
+        {config_, weights(), nullptr, executor_, *kernels_, WeightFormat::kF32, DType::kF32, {}},
         prompts, options);
   }
 
   std::filesystem::path folder_ = testing::reference_folder("lite");
   testing::AlwaysParallel executor_{2};
   ModelConfig config_ = ModelConfig::load(folder_);
-  ModelWeights weights_ =
-      load_weights(folder_, config_, WeightFormat::kF32, KvCacheForm::kLatent, executor_, nullptr);
+  KvCacheForm form_ = KvCacheForm::kLatent;  // of the last run
+  std::map<KvCacheForm, ModelWeights> weights_;
   std::optional<ModelKernels> kernels_;
   std::vector<std::string> warnings_;
 };

@@ -93,6 +93,31 @@ TEST_F(Cache, CompilesOnceThenReadsMemoryThenDisk) {
   EXPECT_TRUE(warnings_.empty());
 }
 
+TEST_F(Cache, EntriesSayWhatTheyAre) {
+  CompileCache cache(options());
+  CompileRequest first = request(1);
+  first.shape_class = "t in 17..*";
+  first.cpu = "haswell";
+  cache.get(first);
+  call(cache, 2);
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(entry(2), now - std::chrono::hours(1));
+  std::ofstream(folder_ / "0.kernel") << "garbage";
+  fs::last_write_time(folder_ / "0.kernel", now - std::chrono::hours(2));
+  const std::vector<CacheEntry> entries = read_entries(folder_);
+  ASSERT_EQ(entries.size(), 3u);
+  const CodeImage::Origin origin = CodeImage::parse(*entries[0].content.payload).origin;
+  EXPECT_EQ(origin.kernel, "answer");
+  EXPECT_EQ(origin.shape_class, "t in 17..*");
+  EXPECT_EQ(origin.cpu, "haswell");
+  EXPECT_EQ(origin.compiler, compiler_identity().to_hex());
+  EXPECT_EQ(entries[1].path, entry(2));
+  EXPECT_EQ(entries[1].bytes, fs::file_size(entry(2)));
+  EXPECT_EQ(entries[1].used, now - std::chrono::hours(1));
+  EXPECT_FALSE(entries[2].content.payload.has_value());
+  EXPECT_THAT(entries[2].content.damage, HasSubstr("0.kernel"));
+}
+
 TEST_F(Cache, TellsRequestsApart) {
   const Hash128 key = cache_key(request(1));
   EXPECT_EQ(cache_key(request(1)), key);

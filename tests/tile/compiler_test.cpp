@@ -14,6 +14,7 @@ namespace tessera::tile {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 CompileRequest request(std::string ir, std::string cpu = "") {
   return {"test", "llvm", std::move(ir), "", std::move(cpu)};
@@ -112,6 +113,30 @@ TEST(Compiler, FillsTheCache) {
     EXPECT_EQ(cache.statistics().compiled, is_first ? 1 : 0);
   }
   std::filesystem::remove_all(folder);
+}
+
+CompileRequest attention(std::string shape, std::string cpu) {
+  return {"test", "attention", std::move(shape), "", std::move(cpu)};
+}
+
+TEST(Compiler, AttentionSuitsTheCpu) {
+  const std::string dot = compile_to_text(attention("bf16 512 64 64", "znver4"), "asm");
+  EXPECT_THAT(dot, HasSubstr("vdpbf16ps"));
+  // A broadcast by itself would take as long as a third of the dot product.
+  EXPECT_THAT(dot, HasSubstr("{1to16}"));
+  const std::string avx2 = compile_to_text(attention("bf16 512 64 64", "haswell"), "asm");
+  EXPECT_THAT(avx2, HasSubstr("vfmadd"));
+  EXPECT_THAT(avx2, Not(HasSubstr("zmm")));
+  EXPECT_THAT(compile_to_text(attention("fp32 512 64 64", "znver4"), "asm"),
+              Not(HasSubstr("vdpbf16ps")));
+  EXPECT_THAT(compile_to_text(attention("bf16 15 2 2", "aarch64"), "asm"), HasSubstr("attend"));
+}
+
+TEST(Compiler, AttentionOfAnUnknownShapeIsRefused) {
+  for (const char* shape :
+       {"", "bf16 512 64", "fp16 512 64 64", "bf16 0 64 64", "bf16 512 64 7", "bf16 512 -1 64"}) {
+    EXPECT_THAT(message(attention(shape, "")), HasSubstr("attention cannot be generated"));
+  }
 }
 
 }  // namespace

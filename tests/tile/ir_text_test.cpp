@@ -16,10 +16,13 @@ namespace {
 constexpr const char* kText = R"(kernel norm {
   symbol t in 1..*
   symbol s in 2..4
+  symbol z@0 in 0..*
+  symbol z@1 in 0..*
   in x: bf16[t, 64]
   in w: bf16 panels[96, 64]
   in slot: int32[t]
   out y: bf16[t, 96]
+  inout z: fp16[t, 3, 8] strides [z@0, z@1, 1]
   out page: fp32[s, 96]
   local kept: fp32[mul(s, t), 96]
   limit slot < s

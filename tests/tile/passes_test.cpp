@@ -4,6 +4,7 @@
 
 #include "tile/ir/parse.h"
 #include "tile/ir/print.h"
+#include "tile/passes/in_place.h"
 #include "tile/passes/pipeline.h"
 
 namespace tessera::tile {
@@ -148,6 +149,121 @@ TEST(Pairs, InterleavedStoresGoTogether) {
   })");
   EXPECT_EQ(text.find("nest"), text.rfind("nest")) << text;
   EXPECT_EQ(text.find("load x[d0, 2*d1]"), text.rfind("load x[d0, 2*d1]")) << text;
+}
+
+TEST(Pairs, WhatTheOtherStoresIsNotReadTooEarly) {
+  const std::string text = after("pairs", R"(kernel k {
+    in x: fp32[8, 64]
+    out y: fp32[8, 64]
+    %0 = view x[0, 0] step [1, 2] : fp32[8, 32]
+    assemble %0, y[0, 0] step [1, 2]
+    %1 = view y[0, 0] step [1, 2] : fp32[8, 32]
+    assemble %1, y[0, 1] step [1, 2]
+  })");
+  EXPECT_NE(text.find("nest"), text.rfind("nest")) << text;
+}
+
+// Rows of 8 numbers, updated in place.
+std::string in_place(const std::string& stage, const std::string& body) {
+  return after(stage,
+               "kernel k { symbol t in 17..* inout x: fp32[t, 8] in a: fp32[t, 8] "
+               "out y: fp32[t, 8] loop (i < t) { " +
+                   body + " } }");
+}
+
+TEST(Fold, ValuesThatATensorLosesAreCopiedFirst) {
+  // x[j] = x[7 - j] would read what it has stored; x[j] = 2 x[j] does not.
+  EXPECT_THAT(in_place("fold", R"(
+    %0 = view x[i, 0] : fp32[1, 8]
+    %1 = add %0, %0 : fp32[1, 8]
+    assemble %1, x[i, 0])"),
+              Not(HasSubstr("temp")));
+  EXPECT_THAT(in_place("fold", R"(
+    %0 = view x[i, 0] : fp32[1, 8]
+    %1 = reshape %0 : fp32[4, 2]
+    %2 = transpose %1 perm [1, 0] : fp32[2, 4]
+    %3 = reshape %2 : fp32[1, 8]
+    assemble %3, x[i, 0])"),
+              HasSubstr("temp t3: fp32[1, 8]"));
+}
+
+TEST(Fold, WhatIsUsedLaterIsCopiedBeforeItIsOverwritten) {
+  const std::string text = in_place("fold", R"(
+    %0 = view x[i, 0] : fp32[1, 8]
+    %1 = view a[i, 0] : fp32[1, 8]
+    assemble %1, x[i, 0]
+    assemble %0, y[i, 0])");
+  EXPECT_THAT(text, HasSubstr("temp t0: fp32[1, 8]"));
+  EXPECT_LT(text.find("load x["), text.find(", x["));
+}
+
+// The pass on a schedule, as others might leave it; statements of one iteration.
+void schedule(const std::string& phases) {
+  ir::Kernel kernel = ir::parse(
+      "kernel k { symbol t in 17..* inout x: fp32[t, 8] in a: fp32[t, 8] "
+      "out y: fp32[t, 8] " +
+      phases + " }");
+  passes::in_place(kernel);
+}
+
+TEST(InPlace, RefusesWhatMayRunTooLate) {
+  const std::string tasks = "tasks (i < t) { ";
+  const std::string reads = "nest (c < 8) { %0 = load x[i, c] : fp32 store %0, y[i, c] } ";
+  const std::string writes = "nest (c < 8) { %1 = load a[i, c] : fp32 store %1, x[i, c] } ";
+  EXPECT_NO_THROW(schedule("phase { " + tasks + reads + writes + "} }"));
+  EXPECT_THROW(schedule("phase { " + tasks + writes + reads + "} }"), KernelError);
+  EXPECT_NO_THROW(schedule("phase { " + tasks + reads + "} } phase { " + tasks + writes + "} }"));
+  EXPECT_THROW(schedule("phase { " + tasks + writes + "} } phase { " + tasks + reads + "} }"),
+               KernelError);
+  // Side by side in one phase.
+  EXPECT_THROW(schedule("phase { " + tasks + reads + "} " + tasks + writes + "} }"), KernelError);
+}
+
+TEST(InPlace, ElementsThatDoNotMeetMayComeInAnyOrder) {
+  EXPECT_NO_THROW(schedule(R"(phase { tasks (i < t) {
+    nest (c < 4) { %0 = load x[i, c] : fp32 store %0, x[i, c] }
+    nest (c < 4) { %1 = load x[i, c + 4] : fp32 store %1, x[i, c + 4] } } })"));
+  EXPECT_NO_THROW(schedule(R"(phase { tasks (i < t) {
+    nest (c < 4) { %0 = load x[i, 2*c] : fp32 store %0, x[i, 2*c] }
+    nest (c < 4) { %1 = load x[i, 2*c + 1] : fp32 store %1, x[i, 2*c + 1] } } })"));
+  EXPECT_THROW(schedule(R"(phase { tasks (i < t) {
+    nest (c < 5) { %0 = load x[i, c] : fp32 store %0, x[i, c] }
+    nest (c < 4) { %1 = load x[i, c + 4] : fp32 store %1, y[i, c + 4] } } })"),
+               KernelError);
+}
+
+TEST(InPlace, APointOverwritesWhatItHasReadItself) {
+  EXPECT_THROW(schedule("phase { tasks (i < t) { nest (c < 8) { %0 = load x[i, -c + 7] : fp32 "
+                        "store %0, x[i, c] } } }"),
+               KernelError);
+  // Its own element, but after the store.
+  EXPECT_THROW(schedule("phase { tasks (i < t) { nest (c < 8) { %0 = load a[i, c] : fp32 "
+                        "store %0, x[i, c] %1 = load x[i, c] : fp32 store %1, y[i, c] } } }"),
+               KernelError);
+}
+
+TEST(InPlace, AProductsOperandIsNotWhatItsResultOverwrites) {
+  EXPECT_THROW(schedule(R"(phase { tasks (i < t) {
+    contract (m < 1, n < 8; k < 8) {
+      %0 = load x[i + m, k] : fp32
+      %1 = load a[n, k] : fp32
+    } { nest (c < 8) { %2 = acc [0, c] : fp32 store %2, x[i, c] } } } })"),
+               KernelError);
+}
+
+TEST(Phases, RowsOfAnOutputThatIsReadBackStayApart) {
+  // z is y transposed: row 0 of z needs every row of y.
+  const std::string text = after("phases", R"(kernel k {
+    in x: fp32[8, 8]
+    out y: fp32[8, 8]
+    out z: fp32[8, 8]
+    %0 = view x[0, 0] : fp32[8, 8]
+    assemble %0, y[0, 0]
+    %1 = view y[0, 0] : fp32[8, 8]
+    %2 = transpose %1 perm [1, 0] : fp32[8, 8]
+    assemble %2, z[0, 0]
+  })");
+  EXPECT_THAT(text, Not(HasSubstr("loop")));
 }
 
 TEST(Phases, ASumOverAMatmulsRowWaits) {

@@ -308,5 +308,46 @@ TEST(RunMatmul, RowsOfAnIndexTensor) {
   expect_close(y, [&](std::int64_t i) { return dot(x, i / 40 * 17 % 50, w.values, i % 40); }, 2e-5);
 }
 
+TEST(RunMatmul, WeightsThatTheLibraryPacks) {
+  const Kernel kernel = jit("packed", {in("x", {1, 40}), weight("w", {33, 40}), out("y", {1, 33})},
+                            [](Tensor x, Tensor w, Tensor y) {
+                              const Tile a = view(x, {1, 40}, {0, 0});
+                              const bool quantised = !is_float(w.element());
+                              assemble(matmul(quantised ? a : cast(a, w.element()), w), y, {0, 0});
+                            });
+  Data rows = Data::random(Element::kF32, {33, 40}, 1), x = Data::random(Element::kF32, {1, 40}, 2),
+       y(Element::kF32, {1, 33});
+  const std::pair<Element, double> forms[] = {{Element::kF32, 1e-5},
+                                              {Element::kBF16, 0.1},
+                                              {Element::kF16, 0.01},
+                                              {Element::kI8, 0.3},
+                                              {Element::kI4, 4}};
+  for (const auto& [element, tolerance] : forms) {
+    const PackedWeight w(rows.data(), Element::kF32, 33, 40, element, 2);
+    run(kernel, {x.argument(), w.argument(), y.argument()}, {&y});
+    for (std::int64_t i = 0; i < 33; ++i) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < 40; ++j) sum += x[j] * rows[i * 40 + j];
+      EXPECT_NEAR(y[i], sum, tolerance) << to_string(element);
+    }
+  }
+}
+
+TEST(RunMatmul, WeightsThatCannotBePacked) {
+  const float rows[8] = {};
+  const auto number_of = [](const auto& make) -> std::string {
+    try {
+      make();
+    } catch (const KernelError& error) {
+      return error.number();
+    }
+    return "none";
+  };
+  EXPECT_EQ(number_of([&] { PackedWeight(rows, Element::kI8, 2, 4); }), "TL301");
+  EXPECT_EQ(number_of([&] { PackedWeight(rows, Element::kF32, 2, 4, Element::kI32); }), "TL301");
+  EXPECT_EQ(number_of([&] { PackedWeight(nullptr, Element::kF32, 2, 4); }), "TL301");
+  EXPECT_EQ(number_of([&] { PackedWeight(rows, Element::kF32, 0, 4); }), "TL301");
+}
+
 }  // namespace
 }  // namespace tessera::tile::test

@@ -146,6 +146,21 @@ TEST(RunMemory, NestedLoops) {
   }
 }
 
+TEST(RunMemory, AnOutputIsReadBack) {
+  const Kernel kernel = jit("read_back", {in("x", {n, n}), out("y", {n, n}), out("z", {n, n})},
+                            [](Tensor x, Tensor y, Tensor z) {
+                              const std::int64_t N = x.size(0);
+                              assemble(view(x, {N, N}, {0, 0}) * 2, y, {0, 0});
+                              assemble(transpose(view(y, {N, N}, {0, 0})), z, {0, 0});
+                            });
+  for (std::int64_t N : {1, 8, 20}) {
+    Data x = Data::random(Element::kF32, {N, N}, 1), y(Element::kF32, {N, N}),
+         z(Element::kF32, {N, N});
+    run(kernel, {x.argument(), y.argument(), z.argument()}, {&y, &z});
+    expect_close(z, [&](std::int64_t i) { return 2 * x[i % N * N + i / N]; });
+  }
+}
+
 // Both layouts on [t, heads, d], cos and sin [t, d / 2].
 TEST(RunMemory, Rope) {
   for (const bool interleaved : {true, false}) {

@@ -43,6 +43,14 @@ TEST(Verify, TypesAndRanks) {
   expect_refused("%0 = weight x : fp32[1, 8]", "not packed");
 }
 
+TEST(Verify, Strides) {
+  expect_refused("in z: fp32[t, 8] strides [8]", "2 dimensions and 1 strides");
+  expect_refused("in z: fp32[t, 8] strides [8, 2]", "the last dimension of z has stride 2");
+  expect_refused("in z: fp32[t, 8] strides [z@0, 1]", "unknown name z@0");
+  expect_refused("local z: fp32[t, 8] strides [9, 1]", "local z has strides");
+  expect_refused("in z: fp32 panels[32, 8] strides [9, 1]", "in z has strides");
+}
+
 TEST(Verify, Places) {
   expect_refused("%0 = load x[0, 0] : fp32", "only inside nest");
   expect_refused("nest (a < 8) { %0 = view x[0, 0] : fp32[1, 8] }", "not inside nest");

@@ -159,6 +159,7 @@ BENCHMARK_CAPTURE(decode, f32, DType::kF32)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(prefill, bf16, DType::kBF16)
     ->ArgNames({"depth", "rows", "threads"})
+    ->Args({0, 512, 1})
     ->Args({0, 512, 2})
     ->Args({4096, 512, 2})
     ->UseManualTime()

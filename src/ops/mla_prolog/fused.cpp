@@ -1,5 +1,6 @@
 // The KV prolog as one tile kernel: projection, norm, expansion, split and rotation of a block of
 // tokens without an intermediate result in memory but the latent.
+#include "ops/kernel_lists.h"
 #include "ops/mla_prolog/prolog_tiles.h"
 
 namespace tessera::ops {
@@ -15,7 +16,7 @@ Kernel fused_kernel(RopeLayout layout) {
   const Dim heads = Dim::fixed("heads"), nope = Dim::fixed("nope"), v = Dim::fixed("v");
   const Dim wide = Dim::fixed("wide"), rope = Dim::fixed("rope"), half = Dim::fixed("half");
   return jit(
-      "mla_prolog_fused",
+      layout == RopeLayout::kInterleaved ? "mla_prolog_fused" : "mla_prolog_fused_half_split",
       {in("hidden", {t, hidden}, Element::kF32), weight("kv_a", {latent, hidden}),
        in("norm", {rank}, Element::kF32), in("eps", {1}, Element::kF32),
        weight("kv_b", {wide, rank}), in("cos", {t, half}, Element::kF32),
@@ -51,6 +52,7 @@ class Fused : public MlaProlog {
     if (call.n_tokens() == 0) return;
     const MlaDims& d = w_.dims;
     const prolog::Tokens tokens(call, executor);
+    const RegionScope region(executor.profile());
     kernel(call.layout)(
         executor,
         {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}), kv_a_.argument(),
@@ -84,5 +86,10 @@ constexpr MlaPrologImplementation kMlaPrologFused = {
     "fused", unsupported, [](const MlaPrologWeights& weights, Executor& executor) {
       return std::unique_ptr<MlaProlog>(std::make_unique<Fused>(weights, executor));
     }};
+
+std::vector<TileKernel> mla_prolog_fused_kernels() {
+  return {{"mla_prolog", "fused", fused_kernel(RopeLayout::kInterleaved)},
+          {"mla_prolog", "fused", fused_kernel(RopeLayout::kHalfSplit)}};
+}
 
 }  // namespace tessera::ops

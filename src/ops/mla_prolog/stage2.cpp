@@ -1,5 +1,7 @@
 #include "ops/mla_prolog/stage2.h"
 
+#include "ops/kernel_lists.h"
+
 namespace tessera::ops::prolog {
 
 namespace {
@@ -12,7 +14,7 @@ Kernel stage2_kernel(RopeLayout layout) {
   const Dim heads = Dim::fixed("heads"), nope = Dim::fixed("nope"), v = Dim::fixed("v");
   const Dim rope = Dim::fixed("rope"), half = Dim::fixed("half");
   return jit(
-      "mla_prolog_stage2",
+      layout == RopeLayout::kInterleaved ? "mla_prolog_stage2" : "mla_prolog_stage2_half_split",
       {in("latent", {t, latent}, Element::kF32), weight("kv_b", {wide, rank}),
        in("cos", {t, half}, Element::kF32), in("sin", {t, half}, Element::kF32),
        indices("block", {t}), indices("place", {t}), out("k_nope", {blocks, heads, tokens, nope}),
@@ -44,6 +46,7 @@ Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
 
 void Stage2::run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const {
   const Tokens tokens(call, executor);
+  const RegionScope region(executor.profile());
   kernel_of(call.layout)(
       executor, {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),
                  kv_b_.argument(), tokens.cos(), tokens.sin(), tokens.block(), tokens.place(),
@@ -53,3 +56,12 @@ void Stage2::run(const Rows& projected, const MlaPrologCall& call, Executor& exe
 }
 
 }  // namespace tessera::ops::prolog
+
+namespace tessera::ops {
+
+std::vector<TileKernel> mla_prolog_hybrid_kernels() {
+  return {{"mla_prolog", "hybrid", prolog::stage2_kernel(RopeLayout::kInterleaved)},
+          {"mla_prolog", "hybrid", prolog::stage2_kernel(RopeLayout::kHalfSplit)}};
+}
+
+}  // namespace tessera::ops

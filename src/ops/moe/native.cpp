@@ -18,7 +18,8 @@ struct Part {
 
 // y += the parts, in their order. The first region computes every part's inner values, the second
 // adds what comes of them.
-void run(const ConstRows& x, std::span<const Part> parts, const Rows& y, Executor& executor) {
+void run(const ConstRows& x, std::span<const Part> parts, const Rows& y, StepPart up_part,
+         StepPart down_part, Executor& executor) {
   std::int64_t values = 0;
   for (const Part& part : parts) values += part.rows * part.ffn->down.k();
   float* inner = executor.worker(0).scratch<float>(Worker::kFeedForwardSlot, values);
@@ -41,7 +42,11 @@ void run(const ConstRows& x, std::span<const Part> parts, const Rows& y, Executo
     down[i].y_scale = part.weights;
     down[i].epilogue = part.tokens.empty() ? Epilogue::kAdd : Epilogue::kScaledAdd;
   }
-  linear(up, executor);
+  {
+    const StepScope scope(executor.profile(), up_part);
+    linear(up, executor);
+  }
+  const StepScope scope(executor.profile(), down_part);
   linear(down, executor);
 }
 
@@ -49,7 +54,7 @@ void run(const ConstRows& x, std::span<const Part> parts, const Rows& y, Executo
 
 void feed_forward(const ConstRows& x, const FeedForward& ffn, const Rows& y, Executor& executor) {
   const Part part{&ffn, x.rows, {}, {}};
-  run(x, std::span(&part, 1), y, executor);
+  run(x, std::span(&part, 1), y, StepPart::kDense, StepPart::kDense, executor);
 }
 
 void moe(const ConstRows& x, std::span<const FeedForward> experts, const FeedForward& shared,
@@ -82,7 +87,10 @@ void moe(const ConstRows& x, std::span<const FeedForward> experts, const FeedFor
     }
     first = end[e];
   }
-  run(x, parts, y, executor);
+  if (StepProfile* profile = executor.profile()) {
+    profile->count_experts(std::ssize(parts) - (shared.empty() ? 0 : 1));
+  }
+  run(x, parts, y, StepPart::kExpertsUp, StepPart::kExpertsDown, executor);
 }
 
 }  // namespace tessera::ops

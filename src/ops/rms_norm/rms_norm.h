@@ -26,6 +26,7 @@ struct RmsNormImplementation {
               Executor& executor);
 };
 
+extern const RmsNormImplementation kRmsNormTile;
 extern const RmsNormImplementation kRmsNormNative;
 extern const RmsNormImplementation kRmsNormReference;
 

@@ -78,6 +78,7 @@ struct RopeImplementation {
               Executor& executor);
 };
 
+extern const RopeImplementation kRopeTile;
 extern const RopeImplementation kRopeNative;
 extern const RopeImplementation kRopeReference;
 

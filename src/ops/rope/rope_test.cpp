@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <string>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -142,10 +143,19 @@ TEST(Rope, HalfSplitPairsAreHalfAHeadApart) {
   EXPECT_EQ(head, (std::vector<float>{-3, 2, 1, 4}));
 }
 
-class RopeLayouts : public ::testing::TestWithParam<RopeLayout> {};
+class RopeLayouts
+    : public ::testing::TestWithParam<std::tuple<const RopeImplementation*, RopeLayout>> {
+ protected:
+  static RopeLayout layout() { return std::get<1>(GetParam()); }
+  static void rotate(const Heads& x, const ConstRows& cos, const ConstRows& sin,
+                     Executor& executor) {
+    std::get<0>(GetParam())->run(x, cos, sin, layout(), executor);
+  }
+};
 
 TEST_P(RopeLayouts, EqualTheReferenceAndTouchTheRotatedValuesOnly) {
   std::mt19937 random(1);
+  testing::AlwaysParallel executor(2);
   for (std::int64_t pairs : {1, 3, 7, 8, 9, 16, 17, 32}) {
     for (std::int64_t heads : {1, 3}) {
       SCOPED_TRACE(fmt::format("{} heads of {} pairs", heads, pairs));
@@ -171,8 +181,8 @@ TEST_P(RopeLayouts, EqualTheReferenceAndTouchTheRotatedValuesOnly) {
           }
         }
       }
-      rope(rotated(x), cos.rows(), sin.rows(), GetParam());
-      rope_reference(rotated(expected), cos.rows(), sin.rows(), GetParam());
+      rotate(rotated(x), cos.rows(), sin.rows(), executor);
+      rope_reference(rotated(expected), cos.rows(), sin.rows(), layout());
       for (std::int64_t h = 0; h < heads; ++h) {
         for (std::int64_t r = 0; r < 4; ++r) {
           const auto n = static_cast<std::size_t>(2 * pairs);
@@ -189,15 +199,42 @@ TEST_P(RopeLayouts, EqualTheReferenceAndTouchTheRotatedValuesOnly) {
 TEST_P(RopeLayouts, NoRowsWriteNothing) {
   PaddedRows cos(0, 2);
   PaddedRows x(0, 4);
-  rope(x.heads(1), cos.rows(), cos.rows(), GetParam());
+  Executor executor(1);
+  rotate(x.heads(1), cos.rows(), cos.rows(), executor);
   EXPECT_TRUE(x.guards_intact());
 }
 
+TEST_P(RopeLayouts, HaveTheSameBitsForEveryThreadCount) {
+  std::mt19937 random(4);
+  PaddedRows cos(37, 9);
+  PaddedRows sin(37, 9);
+  cos.fill(random);
+  sin.fill(random);
+  PaddedRows x(37, 5 * 18);
+  x.fill(random);
+  const auto rotated = [&](Executor& executor) {
+    PaddedRows copy(37, 5 * 18);
+    copy.fill(x.values());
+    rotate(copy.heads(5), cos.rows(), sin.rows(), executor);
+    return copy.values();
+  };
+  Executor single(1);
+  const std::vector<float> one = rotated(single);
+  for (int threads : {2, 3}) {
+    testing::AlwaysParallel executor(threads);
+    EXPECT_TRUE(same_bits(rotated(executor), one)) << threads << " threads";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, RopeLayouts,
-                         ::testing::Values(RopeLayout::kInterleaved, RopeLayout::kHalfSplit),
+                         ::testing::Combine(::testing::Values(&kRopeTile, &kRopeNative),
+                                            ::testing::Values(RopeLayout::kInterleaved,
+                                                              RopeLayout::kHalfSplit)),
                          [](const auto& info) {
-                           return info.param == RopeLayout::kInterleaved ? "interleaved"
-                                                                         : "half_split";
+                           const bool interleaved =
+                               std::get<1>(info.param) == RopeLayout::kInterleaved;
+                           return std::string(std::get<0>(info.param)->name) +
+                                  (interleaved ? "_interleaved" : "_half_split");
                          });
 
 TEST(Rope, HalfSplitOfPermutedValuesIsInterleaved) {

@@ -21,6 +21,9 @@ Parameter in(std::string name, std::vector<Dim> dims, std::optional<Element> ele
 Parameter out(std::string name, std::vector<Dim> dims, std::optional<Element> element) {
   return {Parameter::Role::kOut, std::move(name), element, std::move(dims)};
 }
+Parameter inout(std::string name, std::vector<Dim> dims, std::optional<Element> element) {
+  return {Parameter::Role::kInOut, std::move(name), element, std::move(dims)};
+}
 Parameter weight(std::string name, std::vector<Dim> dims, std::optional<Element> element) {
   return {Parameter::Role::kWeight, std::move(name), element, std::move(dims)};
 }
@@ -42,6 +45,26 @@ Argument argument(const void* data, Element element, std::span<const std::int64_
 
 Argument argument(const void* data, Element element, std::initializer_list<std::int64_t> dims) {
   return argument(data, element, std::span<const std::int64_t>(dims.begin(), dims.size()));
+}
+
+Argument strided_argument(const void* data, Element element,
+                          std::initializer_list<std::int64_t> dims,
+                          std::initializer_list<std::int64_t> strides) {
+  Argument strided = argument(data, element, dims);
+  if (strides.size() + 1 != dims.size()) {
+    fail_at(code::kBadCall, {},
+            "an argument of rank {} with {} strides: one for each dim but the last", dims.size(),
+            strides.size());
+  }
+  std::copy(strides.begin(), strides.end(), strided.strides.begin());
+  strided.strides[strides.size()] = 1;
+  // Where every element is at its place in a dense tensor, it is one.
+  std::int64_t distance = 1;
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    strided.dense = strided.dense && (strided.dims[d] == 1 || strided.strides[d] == distance);
+    distance *= strided.dims[d];
+  }
+  return strided;
 }
 
 Argument packed_argument(const void* panels, Element element, std::int64_t n, std::int64_t k) {

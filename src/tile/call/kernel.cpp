@@ -1,7 +1,7 @@
 // Calling a kernel: from arguments to its shape class, from there to code, and running it.
 #include <algorithm>
+#include <atomic>
 #include <mutex>
-#include <shared_mutex>
 
 #include <tessera/tile.h>
 
@@ -32,6 +32,7 @@ struct ClassCode {
     ir::IndexExpr limit;
   };
   std::vector<ElementLimit> limits;
+  const ClassCode* next = nullptr;  // made before this one
 };
 
 // An expression in the symbols.
@@ -70,6 +71,38 @@ std::int64_t value_of(const ir::IndexExpr& expression, const Signature& signatur
   return sum;
 }
 
+// "t in 17..*, x: fp32[t, 64] with gaps, y: fp32[t, 64]".
+std::string shape_class_text(const ir::Kernel& kernel) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const ir::Symbol& symbol : kernel.symbols) {
+    if (symbol.name.find('@') != std::string::npos) continue;  // the stride of a tensor with gaps
+    const bool one = symbol.low == symbol.high;
+    add(one ? fmt::format("{} = {}", symbol.name, symbol.low)
+            : fmt::format("{} in {}..{}", symbol.name, symbol.low,
+                          symbol.high < 0 ? "*" : std::to_string(symbol.high)));
+  }
+  for (const ir::Memory& memory : kernel.memories) {
+    if (!is_argument(memory.kind)) continue;
+    add(fmt::format("{}: {}{}{}{}", memory.name, to_string(memory.element),
+                    memory.panels ? " packed " : "", shape_text(memory.dims),
+                    memory.strides.empty() ? "" : " with gaps"));
+  }
+  return text;
+}
+
+// Element i of an int32 tensor, counted in row-major order.
+std::int32_t element_at(const Argument& argument, std::int64_t i) {
+  const auto* elements = static_cast<const std::int32_t*>(argument.data);
+  if (argument.dense) return elements[i];
+  std::int64_t offset = 0;
+  for (auto d = static_cast<std::size_t>(argument.rank); d-- > 0;) {
+    offset += i % argument.dims[d] * argument.strides[d];
+    i /= argument.dims[d];
+  }
+  return elements[offset];
+}
+
 // The calling thread's memory for what crosses phases.
 std::byte* call_scratch(std::int64_t bytes) {
   thread_local Buffer buffer;
@@ -93,12 +126,14 @@ struct Kernel::State {
   const Body body;
   const Location location;
 
-  std::shared_mutex mutex;
-  std::vector<std::unique_ptr<ClassCode>> classes;
+  // A list that only grows, at its head: calls walk along it without a lock.
+  std::atomic<const ClassCode*> classes{nullptr};
+  std::mutex mutex;  // held while it grows
+  std::vector<std::unique_ptr<ClassCode>> owned;
 
   ir::Kernel trace(const Binding& binding) const;
   CompileRequest request(const ir::Kernel& kernel) const;
-  const ClassCode* find(const Binding& binding);
+  const ClassCode* find(const Binding& binding) const;
   const ClassCode& get(const Binding& binding);
   std::unique_ptr<ClassCode> make(const Binding& binding) const;
   void check_elements(const ClassCode& code, const Binding& binding,
@@ -114,14 +149,23 @@ ir::Kernel Kernel::State::trace(const Binding& binding) const {
   for (std::size_t i = 0; i < signature.parameters.size(); ++i) {
     const Parameter& parameter = signature.parameters[i];
     ir::Memory memory;
-    memory.kind =
-        parameter.role == Parameter::Role::kOut ? ir::MemoryKind::kOut : ir::MemoryKind::kIn;
+    memory.kind = parameter.role == Parameter::Role::kOut     ? ir::MemoryKind::kOut
+                  : parameter.role == Parameter::Role::kInOut ? ir::MemoryKind::kInOut
+                                                              : ir::MemoryKind::kIn;
     memory.name = parameter.name;
     memory.element = binding.elements[i];
     memory.panels = parameter.role == Parameter::Role::kWeight;
     memory.location = location;
     for (const Dim& dim : parameter.dims)
       memory.dims.push_back(dim_expression(signature, dim, binding));
+    if (binding.has_gaps(i)) {
+      for (std::size_t d = 0; d + 1 < memory.dims.size(); ++d) {
+        const std::string stride = ir::stride_name(memory.name, d);
+        tracer.add_symbol({stride, 0, -1});
+        memory.strides.push_back(ir::IndexExpr::name(stride));
+      }
+      memory.strides.emplace_back(1);
+    }
     tensors.push_back(tracer.add_memory(std::move(memory)));
   }
   body(tensors);
@@ -131,6 +175,7 @@ ir::Kernel Kernel::State::trace(const Binding& binding) const {
 CompileRequest Kernel::State::request(const ir::Kernel& kernel) const {
   CompileRequest request;
   request.name = name;
+  request.shape_class = shape_class_text(kernel);
   request.front_end = "tile";
   request.ir = print(kernel);
   request.cpu = target_cpu_from_environment();
@@ -151,7 +196,7 @@ std::unique_ptr<ClassCode> Kernel::State::make(const Binding& binding) const {
     throw;
   }
   made->plan = made->code->function<KernelFunction>("plan");
-  std::int64_t plan[kPlanTasks + kMaxPhases] = {};
+  std::int64_t plan[kPlanSize] = {};
   KernelArguments arguments;
   arguments.symbols = binding.symbols.data();
   arguments.plan = plan;
@@ -167,10 +212,10 @@ std::unique_ptr<ClassCode> Kernel::State::make(const Binding& binding) const {
   return made;
 }
 
-const ClassCode* Kernel::State::find(const Binding& binding) {
-  const std::shared_lock lock(mutex);
-  for (const auto& code : classes) {
-    if (same_class(signature, code->binding, binding)) return code.get();
+const ClassCode* Kernel::State::find(const Binding& binding) const {
+  for (const ClassCode* code = classes.load(std::memory_order_acquire); code != nullptr;
+       code = code->next) {
+    if (same_class(signature, code->binding, binding)) return code;
   }
   return nullptr;
 }
@@ -178,12 +223,12 @@ const ClassCode* Kernel::State::find(const Binding& binding) {
 const ClassCode& Kernel::State::get(const Binding& binding) {
   if (const ClassCode* known = find(binding)) return *known;
   std::unique_ptr<ClassCode> made = make(binding);
-  const std::unique_lock lock(mutex);
-  for (const auto& code : classes) {
-    if (same_class(signature, code->binding, binding)) return *code;  // another thread was faster
-  }
-  classes.push_back(std::move(made));
-  return *classes.back();
+  const std::lock_guard lock(mutex);
+  if (const ClassCode* known = find(binding)) return *known;  // another thread was faster
+  made->next = classes.load(std::memory_order_relaxed);
+  owned.push_back(std::move(made));
+  classes.store(owned.back().get(), std::memory_order_release);
+  return *owned.back();
 }
 
 void Kernel::State::check_elements(const ClassCode& code, const Binding& binding,
@@ -193,11 +238,11 @@ void Kernel::State::check_elements(const ClassCode& code, const Binding& binding
     const std::int64_t limit = value_of(check.limit, signature, binding);
     std::int64_t n = 1;
     for (int d = 0; d < argument.rank; ++d) n *= argument.dims[static_cast<std::size_t>(d)];
-    const auto* elements = static_cast<const std::int32_t*>(argument.data);
     for (std::int64_t i = 0; i < n; ++i) {
-      if (0 <= elements[i] && elements[i] < limit) continue;
+      const std::int32_t element = element_at(argument, i);
+      if (0 <= element && element < limit) continue;
       fail_at(code::kBadCall, {}, "kernel {}: element {} of {} is {}, but must lie in 0 ... {}",
-              name, i, signature.parameters[check.parameter].name, elements[i], limit - 1);
+              name, i, signature.parameters[check.parameter].name, element, limit - 1);
     }
   }
 }
@@ -210,27 +255,37 @@ const std::string& Kernel::name() const {
   return state_->name;
 }
 
-void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments) const {
+const std::vector<Parameter>& Kernel::signature() const {
+  return state_->signature.parameters;
+}
+
+void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments,
+                 std::int64_t min_parallel_work) const {
   State& state = *state_;
-  const Binding binding = bind(state.name, state.signature, arguments);
+  Binding binding;
+  bind(state.name, state.signature, arguments, binding);
   if (binding.empty) return;
   check_data(state.name, state.signature, arguments);
   const ClassCode& code = state.get(binding);
   state.check_elements(code, binding, arguments);
 
-  std::array<void*, kMaxParameters> tensors{};
+  std::array<void*, kMaxParameters> tensors;
   for (std::size_t i = 0; i < arguments.size(); ++i) tensors[i] = arguments[i].data;
-  std::int64_t plan[kPlanTasks + kMaxPhases];
+  std::int64_t plan[kPlanSize];
   KernelArguments call;
   call.tensors = tensors.data();
   call.symbols = binding.symbols.data();
   call.plan = plan;
   code.plan(&call, 0, 0);
-  call.scratch = call_scratch(plan[kPlanScratch]);
+  if (plan[kPlanScratch] > 0) call.scratch = call_scratch(plan[kPlanScratch]);
   for (std::size_t p = 0; p < code.phases.size(); ++p) {
     KernelFunction* phase = code.phases[p];
-    pool.parallel_for(plan[kPlanTasks + static_cast<std::int64_t>(p)],
-                      [&](std::int64_t task, int) { phase(&call, task, task + 1); });
+    const std::int64_t n_tasks = plan[kPlanTasks + static_cast<std::int64_t>(p)];
+    if (pool.size() == 1 || plan[kPlanWork + static_cast<std::int64_t>(p)] < min_parallel_work) {
+      phase(&call, 0, n_tasks);
+    } else {
+      pool.parallel_for(n_tasks, [&](std::int64_t task, int) { phase(&call, task, task + 1); });
+    }
   }
 }
 
@@ -241,12 +296,14 @@ void Kernel::run(int n_threads, std::span<const Argument> arguments) const {
 }
 
 void Kernel::prepare(std::span<const Argument> arguments) const {
-  const Binding binding = bind(state_->name, state_->signature, arguments);
+  Binding binding;
+  bind(state_->name, state_->signature, arguments, binding);
   if (!binding.empty) state_->get(binding);
 }
 
 std::string Kernel::stage(std::string_view stage, std::span<const Argument> arguments) const {
-  const Binding binding = bind(state_->name, state_->signature, arguments);
+  Binding binding;
+  bind(state_->name, state_->signature, arguments, binding);
   ir::Kernel kernel = state_->trace(binding);
   if (stage == "llvm" || stage == "asm") return compile_to_text(state_->request(kernel), stage);
   return text_after(std::move(kernel), stage);

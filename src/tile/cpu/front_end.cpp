@@ -10,16 +10,16 @@
 #include "tile/cpu/code_generator.h"
 #include "tile/cpu/lower_attention.h"
 #include "tile/cpu/lower_kernel.h"
+#include "tile/cpu/lower_limits.h"
 #include "tile/cpu/lower_product.h"
 
 namespace tessera::tile::cpu {
 
 std::span<const FrontEnd> front_ends() {
   static constexpr std::array kFrontEnds{
-      FrontEnd{"llvm", lower_llvm_text},
-      FrontEnd{"tile", lower_tile_text},
-      FrontEnd{"product", lower_product},
-      FrontEnd{"attention", lower_attention},
+      FrontEnd{"llvm", lower_llvm_text},  FrontEnd{"tile", lower_tile_text},
+      FrontEnd{"product", lower_product}, FrontEnd{"attention", lower_attention},
+      FrontEnd{"limits", lower_limits},
   };
   return kFrontEnds;
 }

@@ -165,30 +165,32 @@ class AttentionLowering {
     });
   }
 
-  // The scores of a page's first n tokens; `following`: the rows after these.
+  // The scores of a page's first n tokens, in as few blocks as possible, whose sizes differ by one
+  // at most: small blocks wait for their sums. `following`: the rows after these.
   void score_page(Value* rows, Value* n, Value* scores, Value* following) {
     const std::int64_t most = std::ssize(score_blocks_);
-    const auto row = [&](Value* token) {
-      return b_.at(rows, ir_.CreateMul(token, constant(form_.row_bytes())));
-    };
-    const auto score = [&](Value* token) {
-      return b_.at(scores, ir_.CreateMul(token, constant(kGroupBytes)));
-    };
-    Value* rest = ir_.CreateURem(n, constant(most));
-    Value* whole = ir_.CreateSub(n, rest);
-    emit_loop(ir_, constant(0), whole, most, [&](Value* token) {
-      Value* after = ir_.CreateAdd(token, constant(most));
-      Value* next = ir_.CreateSelect(ir_.CreateICmpSLT(after, n), row(after), following);
-      ir_.CreateCall(score_blocks_.back(), {arguments_, row(token), score(token), next});
+    Value* blocks = ir_.CreateUDiv(ir_.CreateAdd(n, constant(most - 1)), constant(most));
+    Value* smaller = ir_.CreateUDiv(n, blocks);
+    Value* larger = ir_.CreateURem(n, blocks);  // blocks that have one token more
+    emit_loop(ir_, constant(0), blocks, 1, [&](Value* index) {
+      const auto first_of = [&](Value* block) {
+        return ir_.CreateAdd(ir_.CreateMul(block, smaller),
+                             ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, block, larger));
+      };
+      const auto row = [&](Value* token) {
+        return b_.at(rows, ir_.CreateMul(token, constant(form_.row_bytes())));
+      };
+      Value* first = first_of(index);
+      Value* end = first_of(ir_.CreateAdd(index, constant(1)));
+      Value* next = ir_.CreateSelect(ir_.CreateICmpSLT(end, n), row(end), following);
+      Value* to = b_.at(scores, ir_.CreateMul(first, constant(kGroupBytes)));
+      std::vector<std::function<void()>> cases;
+      for (llvm::Function* block : score_blocks_) {
+        cases.emplace_back(
+            [&, block] { ir_.CreateCall(block, {arguments_, row(first), to, next}); });
+      }
+      m_.choose(ir_.CreateSub(end, first), 1, cases);
     });
-    std::vector<std::function<void()>> cases;
-    for (std::int64_t i = 1; i < most; ++i) {
-      cases.emplace_back([&, i] {
-        ir_.CreateCall(score_blocks_[static_cast<std::size_t>(i - 1)],
-                       {arguments_, row(whole), score(whole), following});
-      });
-    }
-    m_.choose(rest, 1, cases);
   }
 
   // Addresses of a head's numbers in a state.

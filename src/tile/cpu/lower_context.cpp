@@ -74,8 +74,10 @@ Value* LowerContext::eval(const IndexExpr& index) {
 IndexExpr LowerContext::offset_of(const ir::Op& access) const {
   const ir::Memory& memory = *kernel.find_memory(access.memory);
   IndexExpr offset = 0;
-  for (std::size_t d = 0; d < memory.dims.size(); ++d)
-    offset = offset * memory.dims[d] + access.index[d];
+  for (std::size_t d = 0; d < memory.dims.size(); ++d) {
+    offset = memory.strides.empty() ? offset * memory.dims[d] + access.index[d]
+                                    : offset + access.index[d] * memory.strides[d];
+  }
   return offset;
 }
 

@@ -1,5 +1,7 @@
 #include "tile/cpu/lower_kernel.h"
 
+#include <algorithm>
+
 #include <llvm/IR/Module.h>
 
 #include "tile/call/kernel_arguments.h"
@@ -7,6 +9,7 @@
 #include "tile/cpu/lower_context.h"
 #include "tile/ir/fail.h"
 #include "tile/ir/parse.h"
+#include "tile/packed/panel_layout.h"
 #include "tile/passes/pipeline.h"
 #include "tile/passes/scratch.h"
 
@@ -76,6 +79,7 @@ class KernelLowering {
       switch (memory.kind) {
         case ir::MemoryKind::kIn:
         case ir::MemoryKind::kOut:
+        case ir::MemoryKind::kInOut:
           base =
               ir_.CreateAlignedLoad(ir_.getPtrTy(), builder_.at(tensors, 8 * at++), llvm::Align(8));
           break;
@@ -100,6 +104,37 @@ class KernelLowering {
                     kernel_.symbol_ranges());
   }
 
+  // An extent as the plan can know it: what depends on more than the symbols counts as its largest.
+  IndexExpr known_extent(const IndexExpr& extent) const {
+    bool known = true;
+    extent.visit_atoms([&](const ir::Atom& atom) {
+      const bool symbol =
+          atom.kind == ir::Atom::Kind::kName &&
+          std::ranges::find(kernel_.symbols, atom.name, &ir::Symbol::name) != kernel_.symbols.end();
+      known =
+          known &&
+          (symbol || (atom.kind != ir::Atom::Kind::kName && atom.kind != ir::Atom::Kind::kElement));
+    });
+    constexpr std::int64_t kGuess = 64;
+    if (known) return IndexExpr::max(extent, 0);
+    return range_of(extent, kernel_.symbol_ranges()).high.value_or(kGuess);
+  }
+
+  // Points of nests, and multiply-adds of one panel of a product.
+  IndexExpr work_of(const ir::Block& block) const {
+    IndexExpr total = 0;
+    for (const Op& op : block) {
+      IndexExpr points = 1;
+      for (const ir::Var& var : op.vars) points = points * known_extent(var.extent);
+      if (op.kind == ir::Kind::kLoop) points = points * work_of(op.blocks[0]);
+      if (op.kind == ir::Kind::kContract) {
+        points = known_extent(op.vars[0].extent) * known_extent(op.vars[2].extent) * kPanelColumns;
+      }
+      total = total + points;
+    }
+    return total;
+  }
+
   void plan() {
     llvm::Function* function = begin_function("plan");
     LowerContext context(builder_, kernel_, function);
@@ -113,8 +148,13 @@ class KernelLowering {
     set(kPlanScratch, passes::call_scratch_bytes(kernel_));
     for (std::size_t p = 0; p < kernel_.body.size(); ++p) {
       IndexExpr n = 0;
-      for (const Op& tasks : kernel_.body[p].blocks[0]) n = n + task_count(tasks);
+      IndexExpr work = 0;
+      for (const Op& tasks : kernel_.body[p].blocks[0]) {
+        n = n + task_count(tasks);
+        work = work + iterations(tasks) * work_of(tasks.blocks[0]);
+      }
       set(kPlanTasks + static_cast<std::int64_t>(p), n);
+      set(kPlanWork + static_cast<std::int64_t>(p), simplify(work, kernel_.symbol_ranges()));
     }
     ir_.CreateRetVoid();
   }

@@ -25,6 +25,7 @@ inline constexpr std::string_view kOutOfBounds = "TL109";
 inline constexpr std::string_view kOutsideKernel = "TL110";
 inline constexpr std::string_view kReadOnly = "TL111";
 inline constexpr std::string_view kBadSignature = "TL112";
+inline constexpr std::string_view kInPlace = "TL113";
 inline constexpr std::string_view kBadIrText = "TL201";
 inline constexpr std::string_view kBadIr = "TL202";
 inline constexpr std::string_view kCannotLower = "TL203";

@@ -96,6 +96,8 @@ std::string_view to_string(MemoryKind kind) {
       return "in";
     case MemoryKind::kOut:
       return "out";
+    case MemoryKind::kInOut:
+      return "inout";
     case MemoryKind::kLocal:
       return "local";
     case MemoryKind::kScratch:
@@ -104,6 +106,10 @@ std::string_view to_string(MemoryKind kind) {
       return "temp";
   }
   return "?";
+}
+
+bool is_argument(MemoryKind kind) {
+  return kind == MemoryKind::kIn || kind == MemoryKind::kOut || kind == MemoryKind::kInOut;
 }
 
 Type Type::full(Element element, std::vector<std::int64_t> shape) {
@@ -166,6 +172,10 @@ void add_ranges(const std::vector<Var>& vars, Ranges& ranges) {
 
 std::string axis_name(std::size_t d) {
   return fmt::format("@{}", d);
+}
+
+std::string stride_name(std::string_view memory, std::size_t d) {
+  return fmt::format("{}@{}", memory, d);
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

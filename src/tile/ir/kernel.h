@@ -38,19 +38,22 @@ struct Symbol {
 enum class MemoryKind : std::uint8_t {
   kIn,       // argument, read
   kOut,      // argument, written
+  kInOut,    // argument, read and overwritten in place
   kLocal,    // the kernel's own tensor, declared by its author: assembled, then viewed
   kScratch,  // the same, made by a pass: lives across phases
   kTemp,     // made by a pass: lives within a task
 };
 
-// Row-major and dense, unless panels: then a weight [n, k] in the packed layout of its element
-// type.
+// Row-major, unless panels: then a weight [n, k] in the packed layout of its element type.
 struct Memory {
   MemoryKind kind = MemoryKind::kIn;
   std::string name;
   Element element = Element::kF32;
   bool panels = false;
   std::vector<IndexExpr> dims;
+  // Elements from one index to the next, for every dim; empty: dense. Arguments alone may have
+  // gaps.
+  std::vector<IndexExpr> strides;
   bool placed = false;  // by the pass `scratch`
   IndexExpr offset;     // bytes, where placed
   Location location;
@@ -191,12 +194,16 @@ bool is_binary(Kind kind);  // arithmetic on two
 bool is_comparison(Kind kind);
 bool is_pointwise(Kind kind);  // any of these, kCast, kWhere or kConst
 std::string_view to_string(MemoryKind kind);
+bool is_argument(MemoryKind kind);
 
 // Ranges of the symbols and of the variables in scope, for simplify().
 void add_ranges(const std::vector<Var>& vars, Ranges& ranges);
 
 // The name of dim d of the stored tile, in the index of a scatter.
 std::string axis_name(std::size_t d);
+
+// The symbol that holds the stride of an argument's dim d: "x@0". No name of a kernel has an @.
+std::string stride_name(std::string_view memory, std::size_t d);
 
 std::string shape_text(const std::vector<std::int64_t>& shape);
 std::string shape_text(const std::vector<IndexExpr>& shape);

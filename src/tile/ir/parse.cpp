@@ -50,8 +50,8 @@ class Parser {
       kernel.symbols.push_back(symbol);
       return true;
     }
-    for (MemoryKind kind : {MemoryKind::kIn, MemoryKind::kOut, MemoryKind::kLocal,
-                            MemoryKind::kScratch, MemoryKind::kTemp}) {
+    for (MemoryKind kind : {MemoryKind::kIn, MemoryKind::kOut, MemoryKind::kInOut,
+                            MemoryKind::kLocal, MemoryKind::kScratch, MemoryKind::kTemp}) {
       if (!lexer_.accept(to_string(kind))) continue;
       Memory memory;
       memory.kind = kind;
@@ -60,6 +60,7 @@ class Parser {
       memory.element = element();
       memory.panels = lexer_.accept("panels");
       memory.dims = indices();
+      if (lexer_.accept("strides")) memory.strides = indices();
       if (lexer_.accept("at")) {
         memory.placed = true;
         memory.offset = sum();

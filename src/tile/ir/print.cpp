@@ -61,6 +61,7 @@ class Printer {
       text_ += fmt::format("  {} {}: {}{}{}", to_string(memory.kind), memory.name,
                            to_string(memory.element), memory.panels ? " panels" : "",
                            shape_text(memory.dims));
+      if (!memory.strides.empty()) text_ += fmt::format(" strides {}", shape_text(memory.strides));
       if (memory.placed) text_ += fmt::format(" at {}", memory.offset.to_string());
       location(memory.location);
       text_ += "\n";

@@ -26,6 +26,7 @@ class Verifier {
     for (const Memory& memory : kernel_.memories) {
       check(tensors.insert(memory.name).second, "tensor {} is declared twice", memory.name);
       for (const IndexExpr& dim : memory.dims) check_index(dim);
+      check_strides(memory);
       if (memory.placed) check_index(memory.offset);
       check(memory.element != Element::kBool, "tensor {} of comparisons", memory.name);
       check(memory.element != Element::kI4 || memory.panels, "tensor {} of int4 is not packed",
@@ -74,11 +75,22 @@ class Verifier {
         const Memory* memory = kernel_.find_memory(atom.name);
         check(memory != nullptr && memory->element == Element::kI32, "{} is no int32 tensor",
               atom.name);
-        check(memory->kind == MemoryKind::kIn, "{} is no argument", atom.name);
+        check(memory->kind == MemoryKind::kIn, "{} is not an input", atom.name);
         check(memory->dims.size() == atom.args.size(), "{} has {} dimensions", atom.name,
               memory->dims.size());
       }
     });
+  }
+
+  void check_strides(const Memory& memory) const {
+    if (memory.strides.empty()) return;
+    for (const IndexExpr& stride : memory.strides) check_index(stride);
+    check(is_argument(memory.kind) && !memory.panels, "{} {} has strides", to_string(memory.kind),
+          memory.name);
+    check(memory.strides.size() == memory.dims.size(), "{} has {} dimensions and {} strides",
+          memory.name, memory.dims.size(), memory.strides.size());
+    check(memory.strides.back() == IndexExpr(1), "the last dimension of {} has stride {}",
+          memory.name, memory.strides.back().to_string());
   }
 
   void block(const Block& block, const Op* parent) {

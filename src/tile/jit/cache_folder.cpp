@@ -93,6 +93,30 @@ std::vector<Entry> entries_of(const fs::path& folder, const char* extension) {
   return entries;
 }
 
+// Of any key, without one.
+EntryRead read_file(const fs::path& path, const std::optional<Hash128>& key) {
+  const auto damaged = [&](std::string_view reason) {
+    return EntryRead{std::nullopt, fmt::format("{} {}", path.string(), reason)};
+  };
+  File file(path, O_RDONLY);
+  if (file.fd() < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return {};
+    return damaged(fmt::format("cannot be read ({})", why()));
+  }
+  struct stat info{};
+  Header header;
+  if (::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return damaged("is not a file");
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size < sizeof(header) || !file.read(&header, sizeof(header))) return damaged("is cut off");
+  if (header.magic != kMagic) return damaged("is not a kernel of this version");
+  if (key && header.key != *key) return damaged("holds another kernel than its name says");
+  if (header.payload_bytes != size - sizeof(header)) return damaged("has the wrong length");
+  std::vector<std::byte> payload(static_cast<std::size_t>(header.payload_bytes));
+  if (!file.read(payload.data(), payload.size())) return damaged("is cut off");
+  if (hash_of(payload) != header.checksum) return damaged("is damaged (wrong checksum)");
+  return {std::move(payload), ""};
+}
+
 }  // namespace
 
 std::string prepare_cache_folder(const fs::path& folder) {
@@ -120,28 +144,21 @@ fs::path entry_path(const fs::path& folder, const Hash128& key) {
 
 EntryRead read_entry(const fs::path& folder, const Hash128& key) {
   const fs::path path = entry_path(folder, key);
-  const auto damaged = [&](std::string_view reason) {
-    return EntryRead{std::nullopt, fmt::format("{} {}", path.string(), reason)};
-  };
-  File file(path, O_RDONLY);
-  if (file.fd() < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return {};
-    return damaged(fmt::format("cannot be read ({})", why()));
+  EntryRead entry = read_file(path, key);
+  // Used now; may fail on a read-only folder, where nothing is evicted.
+  if (entry.payload) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+  return entry;
+}
+
+std::vector<CacheEntry> read_entries(const fs::path& folder) {
+  std::vector<CacheEntry> entries;
+  for (Entry& entry : entries_of(folder, kSuffix)) {
+    EntryRead content = read_file(entry.path, std::nullopt);
+    entries.push_back({std::move(entry.path), entry.bytes, entry.used, std::move(content)});
   }
-  struct stat info{};
-  Header header;
-  if (::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode)) return damaged("is not a file");
-  const auto size = static_cast<std::uint64_t>(info.st_size);
-  if (size < sizeof(header) || !file.read(&header, sizeof(header))) return damaged("is cut off");
-  if (header.magic != kMagic) return damaged("is not a kernel of this version");
-  if (header.key != key) return damaged("holds another kernel than its name says");
-  if (header.payload_bytes != size - sizeof(header)) return damaged("has the wrong length");
-  std::vector<std::byte> payload(static_cast<std::size_t>(header.payload_bytes));
-  if (!file.read(payload.data(), payload.size())) return damaged("is cut off");
-  if (hash_of(payload) != header.checksum) return damaged("is damaged (wrong checksum)");
-  ::futimens(file.fd(),
-             nullptr);  // used now; may fail on a read-only folder, where nothing is evicted
-  return {std::move(payload), ""};
+  std::sort(entries.begin(), entries.end(),
+            [](const CacheEntry& a, const CacheEntry& b) { return a.used > b.used; });
+  return entries;
 }
 
 std::string write_entry(const fs::path& folder, const Hash128& key,

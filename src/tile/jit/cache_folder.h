@@ -35,6 +35,15 @@ std::string write_entry(const std::filesystem::path& folder, const Hash128& key,
 // behind.
 void evict_entries(const std::filesystem::path& folder, std::uintmax_t max_bytes);
 
+struct CacheEntry {
+  std::filesystem::path path;
+  std::uintmax_t bytes = 0;
+  std::filesystem::file_time_type used;
+  EntryRead content;
+};
+// All entries, those used last first; looking at them does not count as use.
+std::vector<CacheEntry> read_entries(const std::filesystem::path& folder);
+
 struct CacheUse {
   std::size_t n_entries = 0;
   std::uintmax_t bytes = 0;

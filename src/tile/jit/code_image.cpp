@@ -54,6 +54,10 @@ class Reader {
 
 std::vector<std::byte> CodeImage::serialize() const {
   std::vector<std::byte> out;
+  for (const std::string* text :
+       {&origin.kernel, &origin.shape_class, &origin.cpu, &origin.compiler}) {
+    put_text(out, *text);
+  }
   put_number(out, entries.size());
   for (const Entry& entry : entries) {
     put_text(out, entry.name);
@@ -68,6 +72,10 @@ std::vector<std::byte> CodeImage::serialize() const {
 CodeImage CodeImage::parse(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   CodeImage image;
+  CodeImage::Origin& origin = image.origin;
+  for (std::string* text : {&origin.kernel, &origin.shape_class, &origin.cpu, &origin.compiler}) {
+    *text = reader.text();
+  }
   const std::uint64_t n_entries = reader.number();
   for (std::uint64_t i = 0; i < n_entries; ++i) {
     std::string name = reader.text();

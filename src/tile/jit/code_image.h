@@ -18,7 +18,15 @@ struct CodeImage {
     std::string name;
     std::uint64_t offset = 0;  // into code
   };
+  // What it was compiled from, and by what: for people who look at the cache.
+  struct Origin {
+    std::string kernel;
+    std::string shape_class;
+    std::string cpu;       // as requested: empty for the machine at hand
+    std::string compiler;  // compiler_identity()
+  };
 
+  Origin origin;
   std::vector<Entry> entries;
   // A sentence if the machine that compiled it cannot run it (code for another CPU), else empty.
   std::string cannot_run;

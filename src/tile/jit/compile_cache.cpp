@@ -15,7 +15,7 @@ namespace tessera::tile {
 namespace {
 
 // Raised when CodeImage's bytes or the meaning of an entry change.
-constexpr std::uint64_t kFormatVersion = 1;
+constexpr std::uint64_t kFormatVersion = 2;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -111,11 +111,12 @@ CompileCache::Code CompileCache::load_or_compile(const CompileRequest& request,
   if (!damage.empty()) warn(fmt::format("{}; {} is compiled again", damage, request.name));
 
   const auto start = std::chrono::steady_clock::now();
-  const CodeImage image = options_.compile(request);
+  CodeImage image = options_.compile(request);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   Code code = std::make_shared<CompiledCode>(image);
   std::string failure;
   if (folder_works_) {
+    image.origin = {request.name, request.shape_class, request.cpu, compiler_identity().to_hex()};
     failure = write_entry(options_.folder, key, image.serialize());
     if (failure.empty()) evict_entries(options_.folder, options_.max_bytes);
   }

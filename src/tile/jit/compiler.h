@@ -18,8 +18,9 @@ struct CompileRequest {
   std::string name;       // for messages
   std::string front_end;  // which language `ir` is in: "llvm", or a front end of the plugin
   std::string ir;
-  std::string options;  // handed to the front end as they are
-  std::string cpu;      // LLVM's name; empty for this machine
+  std::string options;           // handed to the front end as they are
+  std::string cpu;               // LLVM's name; empty for this machine
+  std::string shape_class = {};  // what it is of the kernel, for people
 };
 
 // $TESSERA_TARGET_CPU, or empty for the machine at hand.

@@ -1,12 +1,16 @@
 #include "tile/passes/fold.h"
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "tile/ir/fail.h"
 #include "tile/ir/print.h"
+#include "tile/passes/join_nests.h"
+#include "tile/passes/overlap.h"
 #include "tile/passes/point_builder.h"
 #include "tile/passes/substitute.h"
 
@@ -31,6 +35,7 @@ class Folder {
     for_each_op(kernel.body,
                 [&](const Op& op) { next_value_ = std::max(next_value_, op.result + 1); });
     prefix_ = fresh_name(kernel, "d");
+    find_last_uses();
   }
 
   void run() { kernel_.body = block(kernel_.body); }
@@ -45,7 +50,24 @@ class Folder {
     return result;
   }
 
+  // Operations that take their operands at their own place; others do where their result is used.
+  static bool takes_at_once(Kind kind) {
+    return kind == Kind::kAssemble || kind == Kind::kScatter || kind == Kind::kSum ||
+           kind == Kind::kMaxOver || kind == Kind::kMatmul;
+  }
+
+  void find_last_uses() {
+    std::vector<const Op*> order;
+    for_each_op(kernel_.body, [&](const Op& op) { order.push_back(&op); });
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const Op& op = *order[i];
+      const int place = takes_at_once(op.kind) ? static_cast<int>(i) : last_use_[op.result];
+      for (int operand : op.operands) last_use_[operand] = std::max(last_use_[operand], place);
+    }
+  }
+
   void one(Op& op) {
+    ++place_;
     switch (op.kind) {
       case Kind::kLoop:
       case Kind::kParallel: {
@@ -153,6 +175,66 @@ class Folder {
   }
 
   void store(const Op& op) {
+    if (kernel_.find_memory(op.memory)->kind != ir::MemoryKind::kInOut) return store_nests(op);
+    keep_views(op);
+    ir::Block made;
+    ir::Block* outer = out_;
+    out_ = &made;
+    store_nests(op);
+    out_ = outer;
+    // Copies that turned out to be needed come first, then the stores, together if they can be.
+    const auto first = std::stable_partition(made.begin(), made.end(), [&](const Op& nest) {
+      return nest.blocks[0].back().memory != op.memory;
+    });
+    ir::Block stores(std::make_move_iterator(first), std::make_move_iterator(made.end()));
+    made.erase(first, made.end());
+    out_->insert(out_->end(), std::make_move_iterator(made.begin()),
+                 std::make_move_iterator(made.end()));
+    while (stores.size() > 1 && same_vars(stores[0], stores[1])) {
+      join_points(stores[0].blocks[0], std::move(stores[1].blocks[0]));
+      stores.erase(stores.begin() + 1);
+    }
+    if (!loads_own_points(stores, op.memory)) {
+      materialise(op.operands[0]);
+      return store_nests(op);
+    }
+    out_->insert(out_->end(), std::make_move_iterator(stores.begin()),
+                 std::make_move_iterator(stores.end()));
+  }
+
+  // Tiles of the tensor that are used after this store get memory before it.
+  void keep_views(const Op& store) {
+    std::vector<int> kept;
+    for (const auto& [value, op] : tiles_.defined) {
+      const bool later = op.kind == Kind::kView && op.memory == store.memory &&
+                         !tiles_.memory.contains(value) && last_use_[value] > place_;
+      if (later) kept.push_back(value);
+    }
+    for (int value : kept) materialise(value);
+  }
+
+  // Each element that the nests load of memory is one that the same point stores, or one that none
+  // of them stores.
+  bool loads_own_points(const ir::Block& nests, const std::string& memory) const {
+    for (const Op& nest : nests) {
+      for (const Op& load : nest.blocks[0]) {
+        if (load.kind != Kind::kLoad || load.memory != memory) continue;
+        const bool own = std::ranges::any_of(nest.blocks[0], [&](const Op& op) {
+          return op.kind == Kind::kStore && op.index == load.index;
+        });
+        const bool none = std::ranges::all_of(nests, [&](const Op& other) {
+          return std::ranges::all_of(other.blocks[0], [&](const Op& op) {
+            return op.kind != Kind::kStore ||
+                   apart({load.index, nest.vars}, {op.index, other.vars}, ranges_);
+          });
+        });
+        if (!own && !none) return false;
+      }
+    }
+    return true;
+  }
+
+  void store_nests(const Op& op) {
     const int tile = op.operands[0];
     nests(domain(tiles_.defined.at(tile).type.valid), op.location,
           [&](PointBuilder& builder, const Exprs& axes) {
@@ -265,7 +347,9 @@ class Folder {
               load.index.back().is_zero()) {
             load.index.back() = IndexExpr::name(vars[2].name);
           }
-          if (is_row_major(load, vars)) return load;
+          // Columns are shared out: a task would read what another one has overwritten.
+          const bool in_place = kernel_.find_memory(load.memory)->kind == ir::MemoryKind::kInOut;
+          if (!in_place && is_row_major(load, vars)) return load;
         }
       } catch (const SplitVar&) {
       } catch (const CutVar&) {
@@ -351,6 +435,8 @@ class Folder {
   TileValues tiles_;
   ir::Block* out_ = nullptr;
   int next_value_ = 0;
+  int place_ = -1;               // of the operation at hand, in order
+  std::map<int, int> last_use_;  // where a tile is last taken
   std::string prefix_;
 };
 

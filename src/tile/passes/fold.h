@@ -9,6 +9,10 @@
 //
 // A matmul with a packed weight becomes a `contract`; one of two tiles a plain nest with a reducing
 // variable.
+//
+// A tensor that is updated in place is loaded where its tiles are used, as any other: so what is
+// used once more after a store is copied before it, and the nest that stores loads no element but
+// those that the same point stores. Where it would, the value is copied first.
 #pragma once
 
 #include "tile/ir/kernel.h"

@@ -1,8 +1,8 @@
 // fuse_rows: statements that walk over the same rows share one loop over them (part of `phases`).
 //
-// Where each nest's first variable has the same extent, and every temporary value is read at the
-// row it was written for, the nests become the body of one loop: a row is normalised while it is
-// still near.
+// Where each nest's first variable has the same extent, and everything that one nest stores is read
+// by the others at the row it was stored for, the nests become the body of one loop: a row is
+// normalised while it is still near.
 #pragma once
 
 #include "tile/ir/kernel.h"

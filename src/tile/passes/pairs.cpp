@@ -1,6 +1,8 @@
 #include "tile/passes/pairs.h"
 
-#include <map>
+#include <algorithm>
+
+#include "tile/passes/join_nests.h"
 
 namespace tessera::tile::passes {
 
@@ -18,13 +20,9 @@ const Op* only_store(const Op& nest) {
   return stores == 1 && last.kind == Kind::kStore ? &last : nullptr;
 }
 
-bool same_vars(const Op& a, const Op& b) {
-  if (a.vars.size() != b.vars.size()) return false;
-  for (std::size_t i = 0; i < a.vars.size(); ++i) {
-    const bool same = a.vars[i].name == b.vars[i].name && a.vars[i].extent == b.vars[i].extent;
-    if (!same || a.vars[i].reduces || b.vars[i].reduces) return false;
-  }
-  return true;
+bool loads(const Op& nest, const std::string& memory) {
+  return std::any_of(nest.blocks[0].begin(), nest.blocks[0].end(),
+                     [&](const Op& op) { return op.kind == Kind::kLoad && op.memory == memory; });
 }
 
 // The stores go to neighbours, and along the last variable to every second element.
@@ -33,6 +31,8 @@ bool interleave(const Op& first, const Op& second) {
   const Op* b = only_store(second);
   if (a == nullptr || b == nullptr || a->memory != b->memory || a->index.empty()) return false;
   if (!same_vars(first, second)) return false;
+  // What the one stores, the other may have loaded before or load afterwards.
+  if (loads(first, a->memory) || loads(second, a->memory)) return false;
   for (std::size_t d = 0; d + 1 < a->index.size(); ++d) {
     if (!(a->index[d] == b->index[d])) return false;
   }
@@ -40,35 +40,12 @@ bool interleave(const Op& first, const Op& second) {
          a->index.back().coefficient(first.vars.back().name) == 2;
 }
 
-// Appends the second body to the first; what both load is loaded once.
-void join(ir::Block& into, ir::Block from) {
-  std::map<std::string, int> loaded;
-  for (const Op& op : into) {
-    if (op.kind == Kind::kLoad) loaded[op.memory + ir::shape_text(op.index)] = op.result;
-  }
-  std::map<int, int> replaced;
-  for (Op& op : from) {
-    if (op.kind == Kind::kLoad) {
-      const auto known = loaded.find(op.memory + ir::shape_text(op.index));
-      if (known != loaded.end()) {
-        replaced[op.result] = known->second;
-        continue;
-      }
-    }
-    for (int& operand : op.operands) {
-      const auto other = replaced.find(operand);
-      if (other != replaced.end()) operand = other->second;
-    }
-    into.push_back(std::move(op));
-  }
-}
-
 void block(ir::Block& statements) {
   for (std::size_t i = 0; i < statements.size(); ++i) {
     Op& op = statements[i];
     if (op.kind == Kind::kLoop || op.kind == Kind::kParallel) block(op.blocks[0]);
     if (i + 1 == statements.size() || !interleave(op, statements[i + 1])) continue;
-    join(op.blocks[0], std::move(statements[i + 1].blocks[0]));
+    join_points(op.blocks[0], std::move(statements[i + 1].blocks[0]));
     statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
 }

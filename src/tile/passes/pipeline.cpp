@@ -5,6 +5,7 @@
 #include "tile/ir/verify.h"
 #include "tile/passes/epilogue.h"
 #include "tile/passes/fold.h"
+#include "tile/passes/in_place.h"
 #include "tile/passes/infer_valid.h"
 #include "tile/passes/pairs.h"
 #include "tile/passes/parallel.h"
@@ -23,6 +24,7 @@ constexpr Pass kPasses[] = {
     {"epilogue", passes::epilogue},        // what follows a matmul moves into it
     {"pairs", passes::pairs},              // stores that interleave go together
     {"phases", passes::phases},            // what must wait for what; loops cut at the barriers
+    {"in_place", passes::in_place},        // nothing is overwritten before it is read
     {"parallel", passes::parallel},        // what threads share: rows or columns
     {"scratch", passes::scratch},          // where intermediate values live
 };

@@ -212,7 +212,11 @@ Tile Tracer::view(ir::Op op) {
     }
   }
   check_bounds(op, memory, low, span);
-  if (memory.kind != ir::MemoryKind::kIn) written_.read(box, op, memory);
+  if (memory.kind == ir::MemoryKind::kInOut) {
+    written_.read_in_place(box, op, memory);
+  } else if (memory.kind != ir::MemoryKind::kIn) {
+    written_.read(box, op, memory);
+  }
   return add(std::move(op));
 }
 
@@ -342,6 +346,7 @@ void Tracer::check_all_stored() const {
 
 ir::Kernel Tracer::finish() {
   check_all_stored();
+  written_.check_in_place();
   verify(kernel_, "after trace");
   return std::move(kernel_);
 }

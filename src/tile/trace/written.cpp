@@ -62,6 +62,55 @@ bool inside(const Span& inner, const Span& outer, const LoopBounds& loops) {
   return loops.less_equal(outer.low, inner.low) && loops.less_equal(inner.end(), outer.end());
 }
 
+bool covers(const Box& outer, const Box& inner, const LoopBounds& loops) {
+  for (std::size_t d = 0; d < inner.spans.size(); ++d) {
+    Span span = inner.spans[d];
+    if (span.step != outer.spans[d].step) span = {span.low, span.end() - span.low, 1};
+    if (!inside(span, outer.spans[d], loops)) return false;
+  }
+  return true;
+}
+
+// Two boxes that differ in one dim, where one begins at the other's end, are one; two that
+// interleave with a step of 2 as well.
+void join_neighbours(std::vector<Box>& boxes) {
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; !again && i < boxes.size(); ++i) {
+      for (std::size_t j = 0; !again && j < boxes.size(); ++j) {
+        if (i == j || boxes[i].memory != boxes[j].memory) continue;
+        if (boxes[i].branches != boxes[j].branches) continue;
+        int differing = 0;
+        std::size_t at = 0;
+        for (std::size_t d = 0; d < boxes[i].spans.size(); ++d) {
+          const Span& a = boxes[i].spans[d];
+          const Span& b = boxes[j].spans[d];
+          if (a.low == b.low && a.count == b.count && a.step == b.step) continue;
+          ++differing;
+          at = d;
+        }
+        if (differing != 1) continue;
+        Span& a = boxes[i].spans[at];
+        const Span& b = boxes[j].spans[at];
+        if (a.step == 1 && b.step == 1 && a.end() == b.low) {
+          a.count = a.count + b.count;
+        } else if (a.step == 2 && b.step == 2 && a.count == b.count && b.low == a.low + 1) {
+          a = {a.low, a.count * 2, 1};
+        } else {
+          continue;
+        }
+        boxes.erase(boxes.begin() + static_cast<std::ptrdiff_t>(j));
+        again = true;
+      }
+    }
+  }
+}
+
+bool same_loops(const Box& a, const Box& b) {
+  return std::equal(a.loops.begin(), a.loops.end(), b.loops.begin(), b.loops.end(),
+                    [](const LoopVar& x, const LoopVar& y) { return x.name == y.name; });
+}
+
 }  // namespace
 
 bool Written::any(const std::string& memory) const {
@@ -87,7 +136,7 @@ void Written::store(Box box, const ir::Op& op, const ir::Memory& memory) {
   refuse_overlaps(box, op, memory);
   stores_.push_back(box);
   readable_.push_back(std::move(box));
-  join_neighbours();
+  join_neighbours(readable_);
 }
 
 void Written::scatter(const ir::Op& op, const ir::Memory& memory,
@@ -144,7 +193,7 @@ bool Written::other_factor(const Box& other) const {
   return false;
 }
 
-void Written::refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory& memory) const {
+bool Written::apart(const Box& box, const Box& other) const {
   // Over all iterations of loops that are not shared, names of variables of the two stores are
   // unrelated.
   const auto whole = [&](const IndexExpr& value, const std::vector<LoopVar>& loops, bool largest) {
@@ -155,39 +204,42 @@ void Written::refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory
   };
   LoopBounds plain;
   plain.symbols = loops_.symbols;
-  for (const Box& other : stores_) {
-    if (other.memory != box.memory) continue;
-    // Different factors of one unrolled loop work on different ranges of its variable.
-    const bool other_rows = other_factor(other);
-    bool apart = false;
-    for (std::size_t d = 0; !apart && d < box.spans.size(); ++d) {
-      const Span& a = box.spans[d];
-      const Span& b = other.spans[d];
-      if (other_rows) {
-        // The same place of the same variable, each as far as its own factor.
-        for (const LoopVar& loop : box.loops) {
-          const auto same = std::find_if(other.loops.begin(), other.loops.end(),
-                                         [&](const LoopVar& o) { return o.name == loop.name; });
-          if (same == other.loops.end() || same->step == loop.step) continue;
-          const std::int64_t coefficient = a.low.coefficient(loop.name);
-          apart = apart || (coefficient > 0 && a.low == b.low &&
-                            plain.less_equal(a.end() - a.low, coefficient * loop.step) &&
-                            plain.less_equal(b.end() - b.low, coefficient * same->step));
-        }
-      }
-      apart = apart ||
-              plain.less_equal(whole(a.end(), box.loops, true), whole(b.low, other.loops, false)) ||
-              plain.less_equal(whole(b.end(), other.loops, true), whole(a.low, box.loops, false));
-      if (a.step == b.step && a.step > 1) {
-        bool multiples = true;
-        for (const IndexExpr* low : {&a.low, &b.low}) {
-          for (const IndexExpr::Term& term : low->terms())
-            multiples = multiples && term.coefficient % a.step == 0;
-        }
-        apart = apart || (multiples && (a.low.constant() - b.low.constant()) % a.step != 0);
+  // Different factors of one unrolled loop work on different ranges of its variable.
+  const bool other_rows = other_factor(other);
+  bool apart = false;
+  for (std::size_t d = 0; !apart && d < box.spans.size(); ++d) {
+    const Span& a = box.spans[d];
+    const Span& b = other.spans[d];
+    if (other_rows) {
+      // The same place of the same variable, each as far as its own factor.
+      for (const LoopVar& loop : box.loops) {
+        const auto same = std::find_if(other.loops.begin(), other.loops.end(),
+                                       [&](const LoopVar& o) { return o.name == loop.name; });
+        if (same == other.loops.end() || same->step == loop.step) continue;
+        const std::int64_t coefficient = a.low.coefficient(loop.name);
+        apart = apart || (coefficient > 0 && a.low == b.low &&
+                          plain.less_equal(a.end() - a.low, coefficient * loop.step) &&
+                          plain.less_equal(b.end() - b.low, coefficient * same->step));
       }
     }
-    if (apart) continue;
+    apart = apart ||
+            plain.less_equal(whole(a.end(), box.loops, true), whole(b.low, other.loops, false)) ||
+            plain.less_equal(whole(b.end(), other.loops, true), whole(a.low, box.loops, false));
+    if (a.step == b.step && a.step > 1) {
+      bool multiples = true;
+      for (const IndexExpr* low : {&a.low, &b.low}) {
+        for (const IndexExpr::Term& term : low->terms())
+          multiples = multiples && term.coefficient % a.step == 0;
+      }
+      apart = apart || (multiples && (a.low.constant() - b.low.constant()) % a.step != 0);
+    }
+  }
+  return apart;
+}
+
+void Written::refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory& memory) const {
+  for (const Box& other : stores_) {
+    if (other.memory != box.memory || apart(box, other)) continue;
     fail_at(code::kOverlappingStores, op.location,
             "assemble {}: cannot show that it lies outside of {}, stored at {}, in {}{}", text(box),
             text(other), to_string(other.location), memory.name, shape_text(memory.dims));
@@ -201,13 +253,7 @@ void Written::read(const Box& box, const ir::Op& op, const ir::Memory& memory) c
         !std::equal(written.branches.begin(), written.branches.end(), branches_.begin())) {
       continue;
     }
-    bool all = true;
-    for (std::size_t d = 0; all && d < box.spans.size(); ++d) {
-      Span span = box.spans[d];
-      if (span.step != written.spans[d].step) span = {span.low, span.end() - span.low, 1};
-      all = inside(span, written.spans[d], loops_);
-    }
-    if (all) return;
+    if (covers(written, box, loops_)) return;
   }
   std::string known;
   for (const Box& written : readable_) {
@@ -216,6 +262,41 @@ void Written::read(const Box& box, const ir::Op& op, const ir::Memory& memory) c
   fail_at(code::kUnwrittenRead, op.location, "view {}: {}{} is not known to be written there{}",
           text(box), memory.name, shape_text(memory.dims),
           known.empty() ? "" : fmt::format(" (written: {})", known));
+}
+
+void Written::read_in_place(Box box, const ir::Op& op, const ir::Memory& memory) {
+  box.loops = loops_.open;
+  box.branches = branches_;
+  for (const Box& other : stores_) {
+    if (other.memory != box.memory || other_factor(other) || apart(box, other)) continue;
+    fail_at(code::kInPlace, op.location,
+            "view {}: the store at {} has overwritten {}{} there; view it before and keep the tile",
+            text(box), to_string(other.location), memory.name, shape_text(memory.dims));
+  }
+  in_place_.push_back(std::move(box));
+}
+
+void Written::check_in_place() const {
+  for (const Box& box : in_place_) {
+    std::vector<Box> own;  // stored by the iteration that reads
+    std::string known;
+    for (const Box& store : stores_) {
+      if (store.memory != box.memory || store.branches != box.branches || !same_loops(store, box))
+        continue;
+      known += (known.empty() ? "" : ", ") + text(store);
+      if (store.scatter.empty()) own.push_back(store);
+    }
+    join_neighbours(own);
+    LoopBounds bounds;
+    bounds.symbols = loops_.symbols;
+    bounds.open = box.loops;
+    if (std::any_of(own.begin(), own.end(), [&](const Box& b) { return covers(b, box, bounds); }))
+      continue;
+    fail_at(code::kInPlace, box.location,
+            "view {}: {} is updated in place, but the iteration that reads this is not shown to "
+            "overwrite all of it{}",
+            text(box), box.memory, known.empty() ? "" : fmt::format(" (it stores: {})", known));
+  }
 }
 
 void Written::close_loop(const LoopVar& loop, std::size_t first, int branches) {
@@ -251,42 +332,7 @@ void Written::close_loop(const LoopVar& loop, std::size_t first, int branches) {
     const std::string key = text(box);
     if (times[key] >= branches && kept.insert(key).second) readable_.push_back(std::move(box));
   }
-  join_neighbours();
-}
-
-void Written::join_neighbours() {
-  // Two boxes that differ in one dim, where one begins at the other's end, are one; two that
-  // interleave with a step of 2 as well.
-  for (bool again = true; again;) {
-    again = false;
-    for (std::size_t i = 0; !again && i < readable_.size(); ++i) {
-      for (std::size_t j = 0; !again && j < readable_.size(); ++j) {
-        if (i == j || readable_[i].memory != readable_[j].memory) continue;
-        if (readable_[i].branches != readable_[j].branches) continue;
-        int differing = 0;
-        std::size_t at = 0;
-        for (std::size_t d = 0; d < readable_[i].spans.size(); ++d) {
-          const Span& a = readable_[i].spans[d];
-          const Span& b = readable_[j].spans[d];
-          if (a.low == b.low && a.count == b.count && a.step == b.step) continue;
-          ++differing;
-          at = d;
-        }
-        if (differing != 1) continue;
-        Span& a = readable_[i].spans[at];
-        const Span& b = readable_[j].spans[at];
-        if (a.step == 1 && b.step == 1 && a.end() == b.low) {
-          a.count = a.count + b.count;
-        } else if (a.step == 2 && b.step == 2 && a.count == b.count && b.low == a.low + 1) {
-          a = {a.low, a.count * 2, 1};
-        } else {
-          continue;
-        }
-        readable_.erase(readable_.begin() + static_cast<std::ptrdiff_t>(j));
-        again = true;
-      }
-    }
-  }
+  join_neighbours(readable_);
 }
 
 }  // namespace tessera::tile

@@ -1,8 +1,10 @@
 // What a kernel has written so far, as boxes of each tensor, while it is traced.
 //
-// Three questions are answered, and an answer that cannot be shown is "no": do the iterations of a
+// Four questions are answered, and an answer that cannot be shown is "no": do the iterations of a
 // store touch different elements; does a store touch what an earlier one wrote; has everything that
-// is read been written before, in this iteration or in a loop that is finished.
+// is read been written before, in this iteration or in a loop that is finished; and, of tensors
+// that are updated in place, is everything that an iteration reads overwritten later by that
+// iteration alone.
 #pragma once
 
 #include <string>
@@ -43,6 +45,10 @@ class Written {
                const std::vector<ir::IndexExpr>& extents);
   // A view of spans; throws TL102.
   void read(const Box& box, const ir::Op& op, const ir::Memory& memory) const;
+  // A view of a tensor that is updated in place; throws TL113 where it was overwritten before.
+  void read_in_place(Box box, const ir::Op& op, const ir::Memory& memory);
+  // Once everything is traced: what was read in place was overwritten by its readers; throws TL113.
+  void check_in_place() const;
 
   void open_unroll() { ++unrolls_; }
   void open_branch(int unroll, int branch) { branches_.emplace_back(unroll, branch); }
@@ -56,12 +62,13 @@ class Written {
 
  private:
   void refuse_overlaps(const Box& box, const ir::Op& op, const ir::Memory& memory) const;
+  bool apart(const Box& box, const Box& other) const;
   bool other_factor(const Box& other) const;
-  void join_neighbours();
 
   const LoopBounds& loops_;
   std::vector<Box> stores_;    // as stored, for overlaps
   std::vector<Box> readable_;  // joined
+  std::vector<Box> in_place_;  // views of tensors that are updated in place
   std::vector<std::pair<int, int>> branches_;
   int unrolls_ = 0;
 };

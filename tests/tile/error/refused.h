@@ -41,4 +41,18 @@ void trace(F body) {
   kernel.stage("scratch", arguments);
 }
 
+// The same for a tensor x of 5 rows of 40 numbers that is updated in place, another one a, and a
+// weight [40, 40].
+template <typename F>
+void trace_in_place(F body) {
+  const Dim t = Dim::dynamic("t");
+  const Kernel kernel =
+      jit("refused",
+          {inout("x", {t, 40}), in("a", {t, 40}), weight("w", {40, 40}), out("y", {t, 40})}, body);
+  const Argument arguments[] = {
+      argument(nullptr, Element::kF32, {5, 40}), argument(nullptr, Element::kF32, {5, 40}),
+      packed_argument(nullptr, Element::kF32, 40, 40), argument(nullptr, Element::kF32, {5, 40})};
+  kernel.stage("scratch", arguments);
+}
+
 }  // namespace tessera::tile::test
