@@ -1,7 +1,6 @@
 #include "base/checksum.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/multiversion.h"
@@ -14,9 +13,11 @@ constexpr std::size_t kLanes = 8;
 constexpr std::size_t kLine = kLanes * sizeof(std::uint64_t);
 constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio
 
-// One step of a lane: invertible in both arguments.
+// One step of a lane: invertible in both arguments. The product alone would leave a change of the
+// highest bits there, where another one in the next word undoes it.
 inline std::uint64_t mix(std::uint64_t state, std::uint64_t word) {
-  return std::rotl(state ^ word, 29) * kOdd;
+  const std::uint64_t both = state ^ word;
+  return (both ^ both >> 32) * kOdd;
 }
 
 // Lanes side by side, so that their multiplications overlap.
@@ -46,8 +47,8 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
     add_lines(line, 1, lanes);
   }
   std::uint64_t result = bytes.size();
-  for (std::uint64_t lane : lanes) result = mix(result, lane ^ (lane >> 32));
-  return result ^ (result >> 31);
+  for (std::uint64_t lane : lanes) result = mix(result, mix(lane, 0));
+  return mix(result, 0);
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <set>
@@ -303,6 +304,9 @@ ModelWeights load_weights(std::shared_ptr<const Checkpoint> checkpoint, const Mo
   check_memory(config, format, form);
 
   const auto arena = std::make_shared<Buffer>(plan.arena_bytes);
+  // What lies between the vectors too is the same in every run.
+  const std::size_t vectors = plan.vectors.front().offset;
+  std::memset(arena->data() + vectors, 0, arena->size() - vectors);
   Reader(*checkpoint, plan, arena->data(), executor, progress).read_all();
   weights.arena = {arena, {arena->data(), arena->size()}};
   plan.attach(arena->data());
