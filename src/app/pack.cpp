@@ -59,6 +59,7 @@ void run_pack(const PackFlags& flags, ops::Executor& executor) {
   AtomicFile::require_writable(output);
 
   const auto start = std::chrono::steady_clock::now();
+  check_tensor_count(*checkpoint, config);
   const std::size_t source = source_bytes(*checkpoint, config);
   // What is missing, load_weights() says.
   const bool complete = checkpoint->find(WeightPlan::kEmbedding) != nullptr;

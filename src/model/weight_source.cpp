@@ -104,6 +104,7 @@ ModelWeights WeightSource::load(const ModelConfig& config, KvCacheForm form,
     }
     return load_packed(*packed_, config, executor, progress);
   }
+  check_tensor_count(*checkpoint_, config);
   const fs::path beside = packed_path(folder_, format_, form);
   if (file_exists(beside)) {
     auto weights = try_packed(beside, config, form, executor, progress, warn);

@@ -182,6 +182,10 @@ TEST_F(PackedFiles, AnotherModel) {
   EXPECT_ERROR(packed.check_checkpoint("00", other), ErrorCode::kBadPackedFile,
                file().string() + ": was packed from other weights than those in " + other.string() +
                    "; pack the model again");
+  ModelConfig endless = ModelConfig::load(model_);  // whose names would not fit into memory
+  endless.n_layers = 1'000'000;
+  endless.n_routed_experts = 1'000'000;
+  EXPECT_THROW(packed.check_config(endless, model_), Error);
   EXPECT_NO_THROW(packed.check_checkpoint(checkpoint_digest(Checkpoint::open(model_)), model_));
 }
 

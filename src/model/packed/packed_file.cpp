@@ -79,8 +79,10 @@ PackedFile PackedFile::open(const std::filesystem::path& path) {
 
 void PackedFile::check_config(const ModelConfig& config,
                               const std::filesystem::path& folder) const {
-  if (header_.config_digest != config_digest(config) || header_.n_tokens != config.vocab_size ||
-      header_.hidden != config.hidden_size) {
+  // Three tensors of an expert are two parts; a config of many more is not even named.
+  const bool is_too_large = tensor_count(config) / 2 > std::ssize(header_.parts);
+  if (is_too_large || header_.config_digest != config_digest(config) ||
+      header_.n_tokens != config.vocab_size || header_.hidden != config.hidden_size) {
     fail(ErrorCode::kBadPackedFile,
          "{}: holds a model of other sizes than {}; use the folder that it was packed from", name(),
          (folder / "config.json").string());
