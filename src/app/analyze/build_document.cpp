@@ -121,7 +121,7 @@ std::vector<Property> properties_of(const std::vector<ResultFile>& files) {
 
 // What the files have in common in a sentence, the rest in a table.
 Section setup_section(const std::vector<ResultFile>& files, const std::vector<std::string>& names) {
-  Section section{"Files", {}, {}, {}};
+  Section section{"Files", {}, {}, {}, {}};
   Table table{"Files", {{"name"}, {"file"}}, {}};
   for (std::size_t i = 0; i < files.size(); ++i) table.rows.push_back({names[i], files[i].path});
   std::string common;

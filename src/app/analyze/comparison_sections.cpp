@@ -184,7 +184,7 @@ Table table_of(const Runs& runs, const std::vector<Case>& cases) {
 std::vector<Section> comparison_sections(const Runs& runs) {
   const std::vector<Case> cases = cases_of(runs);
   if (runs.empty()) return {};
-  Section section{"Comparison", {}, {}, {}};
+  Section section{"Comparison", {}, {}, {}, {}};
   add_notes(section, runs);
   add_speedups(section, runs, cases);
   for (const Run<ComparisonResults>& run : runs) {

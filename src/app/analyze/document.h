@@ -99,6 +99,7 @@ struct Section {
   std::string title;
   std::vector<std::string> notes;  // sentences
   std::vector<Chart> charts;
+  std::vector<Chart> pairs;  // charts of one thing side by side, two by two
   std::vector<Table> tables;
 };
 

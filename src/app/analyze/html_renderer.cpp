@@ -84,9 +84,10 @@ std::string to_html(const Document& document) {
     if (!section.notes.empty()) html += "<ul class=\"notes\">\n";
     for (const std::string& note : section.notes) append(html, "<li>{}</li>\n", escaped(note));
     if (!section.notes.empty()) html += "</ul>\n";
-    if (!section.charts.empty()) {
+    for (const std::vector<Chart>* charts : {&section.charts, &section.pairs}) {
+      if (charts->empty()) continue;
       html += "<div class=\"charts\">\n";
-      for (const Chart& chart : section.charts) {
+      for (const Chart& chart : *charts) {
         add_chart(html, chart, fmt::format("chart-{}", ++n_charts));
       }
       html += "</div>\n";

@@ -72,7 +72,7 @@ Table table_of(const std::vector<CategoryChart>& charts, const Runs& runs) {
 
 std::vector<Section> memory_sections(const Runs& runs) {
   if (runs.empty()) return {};
-  Section section{"Memory", {}, {}, {}};
+  Section section{"Memory", {}, {}, {}, {}};
   for (const Run<MemoryResults>& run : runs) {
     section.notes.push_back(fmt::format(
         "{}context {}, batch {}: {} MB at most, of which the weights take {} and the cache {} "

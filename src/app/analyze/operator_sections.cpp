@@ -74,7 +74,7 @@ std::vector<Section> prolog_sections(const std::vector<Run<PrologResults>>& all_
       runs.push_back(run);
       runs.back().results.crossovers = within(run.results);
     }
-    Section section{title, {}, {}, {}};
+    Section section{title, {}, {}, {}, {}};
     std::vector<NamedResults> named;
     for (const Run<PrologResults>& run : runs) {
       add_run(section, run, runs.size() > 1 ? ", " + run.name : "");
@@ -100,7 +100,7 @@ std::vector<Section> kernel_sections(const std::vector<Run<KernelResults>>& all_
     }
   }
   if (cases.empty()) return {};
-  Section section{"Norms and rotations", {}, {}, {}};
+  Section section{"Norms and rotations", {}, {}, {}, {}};
   for (const std::string& title : cases) {
     std::vector<std::vector<OperatorResult>> of_case;
     std::vector<NamedResults> named;

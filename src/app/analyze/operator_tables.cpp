@@ -67,7 +67,7 @@ std::vector<std::string> with_share(const Runs& runs, const StepCase& each,
 void add_charts(Section& section, const Runs& runs, const StepCase& each,
                 const std::string& label) {
   const std::vector<std::string> ops = ops_of(runs, each);
-  section.charts.emplace_back(
+  section.pairs.emplace_back(
       chart_of("Time by operator, " + label, {"ms of a step", kMilliseconds}, runs, each, ops,
                [](const OperatorTime& t) { return with_middle_half(t.seconds); }));
   const std::vector<std::string> shared = with_share(runs, each, ops);
@@ -79,7 +79,7 @@ void add_charts(Section& section, const Runs& runs, const StepCase& each,
                                    return with_middle_half(t.share_of_limit);
                                  });
   share.reference = Reference{1, "limit"};
-  section.charts.emplace_back(std::move(share));
+  section.pairs.emplace_back(std::move(share));
 }
 
 Table table_of(const Runs& runs, const StepCase& each, const std::string& label) {

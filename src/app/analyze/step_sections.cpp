@@ -202,7 +202,7 @@ std::vector<Section> step_sections(const std::string& title, const Runs& all_run
   Runs runs = all_runs;
   std::erase_if(runs, [](const Run<StepResults>& run) { return run.results.results.empty(); });
   if (runs.empty()) return {};
-  Section section{title, {}, {}, {}};
+  Section section{title, {}, {}, {}, {}};
   const std::vector<StepCase> cases = cases_of(runs);
   add_best(section, runs, cases);
   add_throughput_curves(section, runs);
