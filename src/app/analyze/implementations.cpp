@@ -22,7 +22,7 @@ LineSeries series_of(const std::string& name, const std::vector<OperatorResult>&
     series.points.push_back(
         {static_cast<double>(result.rows), with_middle_half(y(*implementation))});
   }
-  std::ranges::stable_sort(series.points, {}, &Point::x);
+  std::ranges::sort(series.points, {}, &Point::x);
   return series;
 }
 
@@ -154,7 +154,7 @@ LineChart runs_chart(const std::string& title, const std::vector<NamedResults>& 
         series.points.push_back(
             {static_cast<double>(result.rows), ratio_of(after->seconds, before->seconds)});
       }
-      std::ranges::stable_sort(series.points, {}, &Point::x);
+      std::ranges::sort(series.points, {}, &Point::x);
       if (!series.points.empty()) chart.series.push_back(std::move(series));
     }
   }

@@ -31,7 +31,7 @@ std::vector<std::string> ops_of(const Runs& runs, const StepCase& each) {
       }
     }
   }
-  std::ranges::stable_sort(ops, std::greater(), &std::pair<double, std::string>::first);
+  std::ranges::sort(ops, std::greater(), &std::pair<double, std::string>::first);
   std::vector<std::string> names;
   for (auto& [seconds, name] : ops) names.push_back(std::move(name));
   return names;
