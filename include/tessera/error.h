@@ -19,6 +19,7 @@ enum class ErrorCode {
   kMissingTensor,     // the model needs it, the files lack it
   kUnexpectedTensor,  // the files have it, the model does not know it
   kWrongShape,
+  kBadPackedFile,  // damaged, cut off, of another version or of another model
   kBadTokenizer,
   kBadTemplate,
   kOutOfMemory,      // what is needed exceeds what is free, or threads cannot be started

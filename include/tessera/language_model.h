@@ -20,7 +20,14 @@ namespace tessera {
 
 struct LoadOptions {
   std::optional<WeightFormat> format;  // of the weights in memory; default: that of the files
-  int threads = 0;                     // 0: the CPUs this process may use
+  // A file that `tessera pack` made of this model; empty: model-FORMAT.tessera in the folder, where
+  // that exists, else the checkpoint.
+  std::filesystem::path packed;
+  // Whether weights that were packed in another format than the checkpoint's are kept for the next
+  // run, in $TESSERA_CACHE_DIR/packed or ~/.cache/tessera/packed, and the most that these take.
+  bool use_pack_cache = true;
+  std::uintmax_t pack_cache_bytes = std::uintmax_t{40} << 30;
+  int threads = 0;  // 0: the CPUs this process may use
   KernelOptions kernels;
   WarnFn warn;  // called while loading and, as long as the model lives, while running
   // Called while weights are read, from one thread at a time, with bytes_done rising to

@@ -11,6 +11,7 @@ void add_ask_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_kernels_command(CLI::App& app);
 void add_logits_command(CLI::App& app);
+void add_pack_command(CLI::App& app);
 void add_synth_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
 void add_verify_command(CLI::App& app);

@@ -91,6 +91,7 @@ void list() {
       print_out("    {}\n", ops::describe(parameter));
     }
     std::vector<std::string> dims;
+    dims.reserve(kernel.dims.size());
     for (const auto& [name, value] : kernel.dims) dims.push_back(fmt::format("{}={}", name, value));
     print_out("    dims of DeepSeek-V2-Lite: {}\n", fmt::join(dims, ","));
     const int n_cached = cached[kernel.name()];

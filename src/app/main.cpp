@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   app::add_bench_command(command);
   app::add_kernels_command(command);
   app::add_logits_command(command);
+  app::add_pack_command(command);
   app::add_synth_command(command);
   app::add_tokenize_command(command);
   app::add_verify_command(command);

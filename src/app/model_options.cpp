@@ -86,6 +86,13 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->check(not_empty("the name of a folder"));
   command.add_option("--dtype", options.dtype, "weights in memory (default: as in the files)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16", "int8", "int4", "mixed"}));
+  command
+      .add_option("--packed", options.packed,
+                  "file that tessera pack made of this model (default: model-DTYPE.tessera in its "
+                  "folder, where that exists)")
+      ->check(not_empty("the name of a file"));
+  command.add_flag("--no-pack-cache", options.no_pack_cache,
+                   "neither use nor keep packed weights in the cache folder");
   command.add_option("--threads", options.threads, "threads (default: the CPUs of this process)")
       ->check(thread_count());
   command.add_option("--device", options.device, "where to run")->capture_default_str();
@@ -114,6 +121,8 @@ LoadOptions load_options(const ModelOptions& options) {
   check_device(options.device);
   LoadOptions load;
   load.format = weight_format_from_string(options.dtype);
+  load.packed = options.packed;
+  load.use_pack_cache = !options.no_pack_cache;
   load.threads = options.threads;
   load.kernels = kernel_options(options);
   load.warn = write_warning_line;

@@ -12,7 +12,9 @@ namespace tessera::app {
 struct ModelOptions {
   std::string model_path;  // empty: the bundled model
   std::string dtype;       // empty: that of the files
-  int threads = 0;         // 0: the CPUs this process may use
+  std::string packed;      // empty: what the folder holds
+  bool no_pack_cache = false;
+  int threads = 0;  // 0: the CPUs this process may use
   std::string device = "cpu";
   // Which kernels run: those of the --use flags, none of them with --baseline, the fastest with
   // neither.

@@ -38,6 +38,8 @@ std::string_view to_string(ErrorCode code) {
       return "context-overflow";
     case ErrorCode::kBadCases:
       return "bad-cases";
+    case ErrorCode::kBadPackedFile:
+      return "bad-packed-file";
     case ErrorCode::kVerifyFailed:
       return "verify-failed";
   }

@@ -79,7 +79,7 @@ struct LanguageModel::Impl : LoadedModel {
       chat_template = text::ChatTemplate::load(folder);
       tokenizer_load_s = seconds_since(start);
     }
-    load(folder, options);
+    load(options);
   }
 
   const text::Tokenizer& need_tokenizer() const {

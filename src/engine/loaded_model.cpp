@@ -4,18 +4,24 @@
 
 #include "base/fail.h"
 #include "base/machine.h"
-#include "io/checkpoint.h"
+#include "model/packed/pack_cache.h"
 
 namespace tessera {
 
 namespace {
 
-// The type most of the checkpoint is stored in: that of the embedding.
-WeightFormat stored_format(const std::filesystem::path& folder) {
-  const Checkpoint checkpoint = Checkpoint::open(folder);
-  const CheckpointTensor* embedding = checkpoint.find("model.embed_tokens.weight");
-  if (embedding == nullptr) return WeightFormat::kBF16;  // load_weights() says what is missing
-  return weight_format(compute_dtype(embedding->dtype()).value_or(DType::kBF16));
+// The kernels asked for, and the form of cache that packed weights are for.
+KernelOptions kernel_options(const LoadOptions& options, const WeightSource& source) {
+  KernelOptions kernels = options.kernels;
+  if (source.form() && kernels.kv_cache == "auto") kernels.kv_cache = to_string(*source.form());
+  return kernels;
+}
+
+PackCacheOptions pack_cache_options(const LoadOptions& options) {
+  PackCacheOptions cache;
+  if (options.use_pack_cache) cache.folder = default_pack_cache_folder();
+  cache.max_bytes = options.pack_cache_bytes;
+  return cache;
 }
 
 int checked_threads(const LoadOptions& options) {
@@ -32,12 +38,14 @@ int checked_threads(const LoadOptions& options) {
 LoadedModel::LoadedModel(const std::filesystem::path& folder, const LoadOptions& options)
     : executor(checked_threads(options)),
       config(ModelConfig::load(folder)),
-      format(options.format ? *options.format : stored_format(folder)),
-      choice(choose_kernels(options.kernels, config, format, options.warn)) {}
+      source(folder, options.packed, options.format),
+      format(source.format()),
+      choice(choose_kernels(kernel_options(options, source), config, format, options.warn)) {}
 
-void LoadedModel::load(const std::filesystem::path& folder, const LoadOptions& options) {
+void LoadedModel::load(const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  weights = load_weights(folder, config, format, choice.kv_cache, executor, options.progress);
+  weights = source.load(config, choice.kv_cache, pack_cache_options(options), executor,
+                        options.progress, options.warn);
   kernels.emplace(choice, config, weights, executor, options.warn);
   load_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -9,18 +9,21 @@
 
 #include "model/config.h"
 #include "model/kernels.h"
+#include "model/weight_source.h"
 #include "model/weights.h"
 #include "ops/executor.h"
 
 namespace tessera {
 
 struct LoadedModel {
-  // Reads the config and chooses the kernels; load() reads the weights. Both throw Error.
+  // Reads the config, finds the weights and chooses the kernels; load() reads the weights. Both
+  // throw Error.
   LoadedModel(const std::filesystem::path& folder, const LoadOptions& options);
-  void load(const std::filesystem::path& folder, const LoadOptions& options);
+  void load(const LoadOptions& options);
 
   ops::Executor executor;
   ModelConfig config;
+  WeightSource source;
   WeightFormat format;
   KernelChoice choice;
   ModelWeights weights;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <set>
@@ -71,29 +72,6 @@ void check(const Checkpoint& checkpoint, const std::vector<TensorShape>& tensors
            "F16",
            tensor.file->name(), in_quotes(p.name), to_string(tensor.dtype()));
     }
-  }
-}
-
-// Tensors of a checkpoint of this config, without naming them.
-std::int64_t tensor_count(const ModelConfig& c) {
-  const std::int64_t biases = c.attention_bias ? (c.q_lora_rank ? 3 : 2) : 0;
-  const std::int64_t attention = (c.q_lora_rank ? 3 : 1) + 4 + biases;
-  const std::int64_t experts = 1 + 3 * c.n_routed_experts + (c.n_shared_experts > 0 ? 3 : 0);
-  const std::int64_t n_moe = c.n_layers - c.first_dense_layers;
-  return c.n_layers * (attention + 2) + c.first_dense_layers * 3 + n_moe * experts +
-         (c.tie_word_embeddings ? 2 : 3);
-}
-
-// A config of many more tensors is refused before each of them gets a name: such a list may take
-// gigabytes.
-void check_count(const Checkpoint& checkpoint, const ModelConfig& config) {
-  const std::int64_t wanted = tensor_count(config);
-  const auto stored = static_cast<std::int64_t>(checkpoint.size());
-  if (wanted / 2 - 1000 > stored) {
-    fail(ErrorCode::kMissingTensor,
-         "{}: holds {} tensors, but config.json asks for {}; check that both come from the same "
-         "checkpoint",
-         checkpoint.name(), stored, wanted);
   }
 }
 
@@ -267,6 +245,26 @@ class Reader {
 
 }  // namespace
 
+std::int64_t tensor_count(const ModelConfig& c) {
+  const std::int64_t biases = c.attention_bias ? (c.q_lora_rank ? 3 : 2) : 0;
+  const std::int64_t attention = (c.q_lora_rank ? 3 : 1) + 4 + biases;
+  const std::int64_t experts = 1 + 3 * c.n_routed_experts + (c.n_shared_experts > 0 ? 3 : 0);
+  const std::int64_t n_moe = c.n_layers - c.first_dense_layers;
+  return c.n_layers * (attention + 2) + c.first_dense_layers * 3 + n_moe * experts +
+         (c.tie_word_embeddings ? 2 : 3);
+}
+
+void check_tensor_count(const Checkpoint& checkpoint, const ModelConfig& config) {
+  const std::int64_t wanted = tensor_count(config);
+  const auto stored = static_cast<std::int64_t>(checkpoint.size());
+  if (wanted / 2 - 1000 > stored) {
+    fail(ErrorCode::kMissingTensor,
+         "{}: holds {} tensors, but config.json asks for {}; check that both come from the same "
+         "checkpoint",
+         checkpoint.name(), stored, wanted);
+  }
+}
+
 std::vector<TensorShape> checkpoint_tensors(const ModelConfig& config) {
   ModelWeights weights;
   return WeightPlan(config, WeightFormat::kBF16, KvCacheForm::kLatent, weights).tensors;
@@ -285,10 +283,9 @@ std::size_t weight_bytes(const ModelConfig& config, WeightFormat format, KvCache
 
 std::size_t source_bytes(const Checkpoint& checkpoint, const ModelConfig& config) {
   std::size_t bytes = 0;
-  for (const TensorShape& shape : checkpoint_tensors(config)) {
-    if (shape.name == WeightPlan::kEmbedding && !config.tie_word_embeddings) continue;
-    const CheckpointTensor* tensor = checkpoint.find(shape.name);
-    if (tensor != nullptr) bytes += tensor->bytes().size();
+  for (const std::string& name : checkpoint.names()) {
+    if (name == WeightPlan::kEmbedding && !config.tie_word_embeddings) continue;
+    if (!is_derived(name)) bytes += checkpoint.get(name).bytes().size();
   }
   return bytes;
 }
@@ -296,13 +293,16 @@ std::size_t source_bytes(const Checkpoint& checkpoint, const ModelConfig& config
 ModelWeights load_weights(std::shared_ptr<const Checkpoint> checkpoint, const ModelConfig& config,
                           WeightFormat format, KvCacheForm form, ops::Executor& executor,
                           ProgressCounter& progress) {
-  check_count(*checkpoint, config);
+  check_tensor_count(*checkpoint, config);
   ModelWeights weights;
   const WeightPlan plan(config, format, form, weights);
   check(*checkpoint, plan.tensors);
   check_memory(config, format, form);
 
   const auto arena = std::make_shared<Buffer>(plan.arena_bytes);
+  // What lies between the vectors too is the same in every run.
+  const std::size_t vectors = plan.vectors.front().offset;
+  std::memset(arena->data() + vectors, 0, arena->size() - vectors);
   Reader(*checkpoint, plan, arena->data(), executor, progress).read_all();
   weights.arena = {arena, {arena->data(), arena->size()}};
   plan.attach(arena->data());
@@ -316,7 +316,6 @@ ModelWeights load_weights(const std::filesystem::path& folder, const ModelConfig
                           WeightFormat format, KvCacheForm form, ops::Executor& executor,
                           const ProgressFn& progress) {
   const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
-  check_count(*checkpoint, config);
   ProgressCounter counter(progress, source_bytes(*checkpoint, config));
   return load_weights(checkpoint, config, format, form, executor, counter);
 }

@@ -74,6 +74,12 @@ struct TensorShape {
   std::vector<std::int64_t> shape;
 };
 
+// How many tensors checkpoint_tensors() names. A config may ask for so many that their names take
+// gigabytes: it is compared with the files first.
+std::int64_t tensor_count(const ModelConfig& config);
+// Throws Error(kMissingTensor) where the config asks for many more than the checkpoint has.
+void check_tensor_count(const Checkpoint& checkpoint, const ModelConfig& config);
+
 // Exactly the tensors that load_weights() wants, in the order of the layers.
 std::vector<TensorShape> checkpoint_tensors(const ModelConfig& config);
 

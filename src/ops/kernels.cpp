@@ -65,6 +65,7 @@ void check_names(const TileKernel& kernel, const char* what, const Keys& wanted,
 
 std::vector<std::string> keys(const std::map<std::string, std::int64_t>& dims) {
   std::vector<std::string> names;
+  names.reserve(dims.size());
   for (const auto& [name, value] : dims) names.push_back(name);
   return names;
 }
@@ -153,6 +154,7 @@ std::string describe(const Parameter& parameter) {
     }
   };
   std::vector<std::string> dims;
+  dims.reserve(parameter.dims.size());
   for (const Dim& dim : parameter.dims) dims.push_back(text_of(dim));
   return fmt::format("{} {}: {}[{}]", role(), parameter.name,
                      parameter.element ? tile::to_string(*parameter.element) : "floating",

@@ -94,7 +94,7 @@ void run(MemoryOptions options) {
                       .step_tokens = 1,
                       .all_logits = true};
   check_positions(work, model.config);
-  model.load(folder, load);
+  model.load(load);
   const std::size_t load_peak = peak_resident_bytes();
   const std::size_t loaded = resident_bytes();
   const WeightBytes weights = count(model.weights);

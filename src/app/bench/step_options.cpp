@@ -105,7 +105,7 @@ void run_step_bench(const std::string& command, const StepOptions& options,
   const LoadOptions load = load_options(options.model);
   LoadedModel model(folder, load);
   for (const StepWork& w : work) check_positions(w, model.config);
-  model.load(folder, load);
+  model.load(load);
 
   StepBench bench(model);
   print_head(command, options, model);

@@ -27,7 +27,7 @@ const Kernel& kernel() {
       jit("rms_norm",
           {in("x", {t, n}, Element::kF32), in("weight", {n}, Element::kF32),
            in("eps", {1}, Element::kF32), out("y", {t, n}, Element::kF32)},
-          [](Tensor x, Tensor weight, Tensor eps, Tensor y) { normalise(x, weight, eps, y); });
+          normalise);
   return kernel;
 }
 
@@ -36,7 +36,9 @@ const Kernel& kernel_in_place() {
       jit("rms_norm_in_place",
           {inout("x", {t, n}, Element::kF32), in("weight", {n}, Element::kF32),
            in("eps", {1}, Element::kF32)},
-          [](Tensor x, Tensor weight, Tensor eps) { normalise(x, weight, eps, x); });
+          [](const Tensor& x, const Tensor& weight, const Tensor& eps) {
+            normalise(x, weight, eps, x);
+          });
   return kernel;
 }
 
