@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -36,13 +37,18 @@ std::string own_folder() {
 
 CommandResult run_tessera(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& environment, const Streams& streams) {
+  std::vector<std::string> words = {TESSERA_COMMAND};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_program(std::move(words), environment, streams);
+}
+
+CommandResult run_program(std::vector<std::string> words,
+                          const std::vector<std::string>& environment, const Streams& streams) {
   std::string folder = ::testing::TempDir() + "/tessera-command-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
   const std::filesystem::path out = std::filesystem::path(folder) / "out";
   const std::filesystem::path err = std::filesystem::path(folder) / "err";
 
-  std::vector<std::string> words = {TESSERA_COMMAND};
-  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -79,6 +79,21 @@ nlohmann::json identity_of(const Json& content) {
   return identity;
 }
 
+// Of this format, with whole results.
+bool is_result_file(const nlohmann::json& content, const Json& mine) {
+  const auto is_result = [](const nlohmann::json& result) {
+    constexpr std::array<const char*, 10> kKeys = {
+        "batch",     "output_tokens", "prompts", "status", "reason",
+        "exactness", "metric",        "speedup", "a",      "b"};
+    return result.is_object() && result.contains("case") && result["case"].is_number_unsigned() &&
+           std::ranges::all_of(kKeys, [&](const char* key) { return result.contains(key); });
+  };
+  return content.is_object() && content.value("command", nlohmann::json()) == mine["command"] &&
+         content.value("format", nlohmann::json()) == mine["format"] &&
+         content.contains("started") && content.contains("results") &&
+         content["results"].is_array() && std::ranges::all_of(content["results"], is_result);
+}
+
 std::string shown(const nlohmann::json& json, const nlohmann::json::json_pointer& place) {
   return json.contains(place) ? on_one_line(json.at(place).dump()) : "missing";
 }
@@ -94,6 +109,9 @@ ResultFile::ResultFile(std::string path, const ComparisonPlan& plan, bool resume
 void ResultFile::take_over() {
   const std::string text = read_text_file(path_);
   const nlohmann::json checked = parse_json(text, path_);  // says where it is broken
+  if (!is_result_file(checked, content_)) {
+    fail(ErrorCode::kBadJson, "{}: is no file of results; leave out --resume to begin anew", path_);
+  }
   const nlohmann::json mine = identity_of(content_);
   const nlohmann::json theirs = identity_of(checked);
   if (const auto patch = nlohmann::json::diff(theirs, mine); !patch.empty()) {
@@ -103,19 +121,11 @@ void ResultFile::take_over() {
          "leave out --resume to begin anew",
          path_, place.to_string().substr(1), shown(theirs, place), shown(mine, place));
   }
-  const auto wrong = [&] {
-    fail(ErrorCode::kBadJson, "{}: is no file of results; leave out --resume to begin anew", path_);
-  };
   Json before = Json::parse(text);  // with the keys in their order
-  if (!before.contains("results") || !before["results"].is_array()) wrong();
   for (Json& result : before["results"]) {
-    const bool known = result.is_object() && result.contains("status") && result.contains("case") &&
-                       result["case"].is_number_unsigned() &&
-                       result["case"] < content_["cases"].size();
-    if (!known) wrong();
     if (result["status"] != "failed") content_["results"].push_back(std::move(result));
   }
-  if (before.contains("started")) content_["started"] = before["started"];
+  content_["started"] = before["started"];
 }
 
 const Json* ResultFile::find(std::size_t index) const {
