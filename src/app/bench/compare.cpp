@@ -106,6 +106,9 @@ class Progress {
   }
   void case_done() {
     ++cases_done_;
+    erase();
+  }
+  void erase() const {
     if (wanted_) ProgressBar::erase();
   }
 
@@ -137,9 +140,15 @@ void run(const CompareOptions& options) {
   ResultFile file(options.json_file, plan, options.resume);
   Progress progress(plan, plan.cases.size() - file.content()["results"].size());
   std::size_t current = 0;
-  PlannedComparison comparison(plan, [&](const std::string& what, std::size_t runs_done) {
-    progress.show(current, what, runs_done);
-  });
+  PlannedComparison comparison(
+      plan,
+      [&](const std::string& what, std::size_t runs_done) {
+        progress.show(current, what, runs_done);
+      },
+      [&](std::string_view sentence) {
+        progress.erase();
+        write_warning_line(sentence);
+      });
 
   print_table_head(plan);
   flush_out();

@@ -1,5 +1,6 @@
 #include "app/compare/comparison.h"
 
+#include <algorithm>
 #include <array>
 #include <thread>
 #include <utility>
@@ -33,6 +34,8 @@ std::string round_name(int round) {
 Json report_of(const std::vector<Run>& runs, bool external) {
   Json report = Json::object();
   for (const auto& [key, value] : runs.front().measured) {
+    const auto has_it = [&](const Run& run) { return run.measured.contains(key); };
+    if (!std::ranges::all_of(runs, has_it)) continue;  // of llama-bench, whose output may change
     Series series;
     for (const Run& run : runs) series.add(run.measured.at(key));
     report[key] = to_json(series);
@@ -76,7 +79,6 @@ class CaseComparison {
 
  private:
   const Side& side(SideIndex s) const { return s == kA ? plan_.a : plan_.b; }
-  bool sides_speak() const { return !plan_.a.external; }
 
   // False: the case has ended without a speed.
   bool all_rounds() {
@@ -101,7 +103,11 @@ class CaseComparison {
                                {"side", kKeys[s]},
                                {"started", run.started},
                                {"wall_s", run.wall_s},
+                               {"warnings", run.warnings},
                                {"report", run.report}});
+    for (const std::string& warning : run.warnings) {
+      all_.warn(fmt::format("{}: {}", kNames[s], warning));
+    }
     if (!run.failure.empty()) {
       return end("failed", fmt::format("{}, {}: {}", kNames[s], round_name(round), run.failure));
     }
@@ -120,7 +126,7 @@ class CaseComparison {
                     "its first run", round_name(round));
     }
     first_[s] = run;
-    if (!sides_speak() || !first_[kA] || !first_[kB]) return true;
+    if (plan_.a.external || !first_[kA] || !first_[kB]) return true;
     const auto difference = first_difference(first_[kA]->token_ids, first_[kB]->token_ids);
     if (!difference) {
       result_["exactness"] = "equal";
@@ -217,11 +223,15 @@ class CaseComparison {
   std::array<std::vector<Run>, 2> counted_;
 };
 
-PlannedComparison::PlannedComparison(const ComparisonPlan& plan, OnRun on_run)
-    : plan_(plan), on_run_(std::move(on_run)) {}
+PlannedComparison::PlannedComparison(const ComparisonPlan& plan, OnRun on_run, WarnFn on_warning)
+    : plan_(plan), on_run_(std::move(on_run)), on_warning_(std::move(on_warning)) {}
 
 Json PlannedComparison::run_case(std::size_t index) {
   return CaseComparison(*this, index).measure();
+}
+
+void PlannedComparison::warn(const std::string& sentence) {
+  if (told_.insert(sentence).second && on_warning_) on_warning_(sentence);
 }
 
 std::string PlannedComparison::text_of(std::int32_t token) {

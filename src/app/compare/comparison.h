@@ -6,10 +6,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include <tessera/kernels.h>
 
 #include "app/compare/cases.h"
 #include "app/compare/run.h"
@@ -36,8 +39,9 @@ using OnRun = std::function<void(const std::string& what, std::size_t runs_done)
 
 class PlannedComparison {
  public:
-  // The plan must outlive it.
-  PlannedComparison(const ComparisonPlan& plan, OnRun on_run);
+  // The plan must outlive it. on_warning is told once what a side warns of: that a kernel does not
+  // run as its flags ask for, for example.
+  PlannedComparison(const ComparisonPlan& plan, OnRun on_run, WarnFn on_warning);
 
   // A result as docs/commands/bench-compare.md describes it. A side that fails, or answers that
   // differ, are results, not errors.
@@ -46,10 +50,13 @@ class PlannedComparison {
  private:
   friend class CaseComparison;
 
+  void warn(const std::string& sentence);
   std::string text_of(std::int32_t token);
 
   const ComparisonPlan& plan_;
   OnRun on_run_;
+  WarnFn on_warning_;
+  std::set<std::string> told_;
   bool ran_before_ = false;                     // then runs are cool-downs apart
   std::unique_ptr<text::Tokenizer> tokenizer_;  // once a difference is to be told
 };

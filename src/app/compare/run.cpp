@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <string_view>
 
 #include <fmt/chrono.h>
@@ -55,6 +56,16 @@ void read_report(const std::string& text, const Case& one, Run& run) {
   for (const char* key : {"prompt_ids", "token_ids", "text"}) run.report.erase(key);
 }
 
+std::vector<std::string> warnings_in(const std::string& err) {
+  constexpr std::string_view kWarning = "tessera: warning: ";
+  std::vector<std::string> warnings;
+  std::istringstream lines(err);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(kWarning)) warnings.push_back(line.substr(kWarning.size()));
+  }
+  return warnings;
+}
+
 std::string replaced(std::string word, std::string_view name, std::int64_t value) {
   const std::string number = std::to_string(value);
   for (std::size_t at = 0; (at = word.find(name, at)) != std::string::npos; at += number.size()) {
@@ -91,6 +102,7 @@ Run run_ask(const std::vector<std::string>& flags, const std::string& model, con
   const ChildResult child = run_child(words, timeout);
   run.wall_s = child.wall_s;
   run.failure = child.failure;
+  run.warnings = warnings_in(child.err);
   if (!run.failure.empty()) return run;
   try {
     read_report(child.report, one, run);

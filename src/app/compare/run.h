@@ -25,6 +25,7 @@ struct Run {
   std::string started;  // UTC, as 2026-11-30T20:01:07Z
   double wall_s = 0;
   std::string failure;                     // empty: it gave the rest
+  std::vector<std::string> warnings;       // of ask
   nlohmann::ordered_json report;           // as it came, but texts and tokens
   std::map<std::string, double> measured;  // rates and times, by their keys in the report
 

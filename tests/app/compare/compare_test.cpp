@@ -127,6 +127,17 @@ TEST(Compare, PrintsATable) {
   EXPECT_EQ(read_json_file(result_path())["results"][0]["speedup"]["low"], nullptr);
 }
 
+TEST(Compare, WarningsOfASideAreTold) {
+  const CommandResult result =
+      compare({"--output-tokens", "1", "--b", "--baseline --warmup-seq-lens 500", "--repeat", "2"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, ::testing::StartsWith("tessera: warning: B: the warm-up with 500 "));
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);  // once, not for every run
+  const nlohmann::json runs = read_json_file(result_path())["results"][0]["runs"];
+  EXPECT_EQ(runs[0]["warnings"].size(), 0u);
+  EXPECT_EQ(runs[1]["warnings"].size(), 1u);
+}
+
 TEST(Compare, ABatchTakesThePromptsInTurn) {
   const nlohmann::json file =
       results_of({"--batch", "2", "--output-tokens", "1", "--repeat", "1", "--warmup", "0",
