@@ -1,10 +1,13 @@
 #include "app/compare/agreement.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <system_error>
+#include <tuple>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
