@@ -25,6 +25,7 @@ std::string contents(const std::filesystem::path& path) {
 
 void redirect(const std::filesystem::path& path, int descriptor) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file < 0) ::_exit(126);  // of the child
   ::dup2(file, descriptor);
 }
 
@@ -50,6 +51,7 @@ CommandResult run_program(std::vector<std::string> words,
   const std::filesystem::path err = std::filesystem::path(folder) / "err";
 
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

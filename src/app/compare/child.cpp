@@ -188,6 +188,7 @@ int spawn(const std::vector<std::string>& words, const std::array<Stream, 3>& st
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
 
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const int error = ::posix_spawnp(&child, argv[0], &files, &attributes, argv.data(), environ);

@@ -115,6 +115,7 @@ Run run_ask(const std::vector<std::string>& flags, const std::string& model, con
 Run run_llama_bench(const std::vector<std::string>& command, const Run& ours,
                     std::chrono::seconds timeout) {
   std::vector<std::string> words;
+  words.reserve(command.size());
   for (const std::string& word : command) {
     words.push_back(replaced(replaced(word, "{prompt_tokens}", ours.input_tokens),
                              "{generated_tokens}", ours.generated_tokens));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -51,8 +52,9 @@ void collect_keys(const nlohmann::json& json, const std::string& place,
                   std::set<std::string>& keys) {
   if (json.is_object()) {
     for (const auto& [key, value] : json.items()) {
-      keys.insert(place + "/" + key);
-      collect_keys(value, place + "/" + key, keys);
+      const std::string inner = fmt::format("{}/{}", place, key);
+      keys.insert(inner);
+      collect_keys(value, inner, keys);
     }
   } else if (json.is_array()) {
     for (const nlohmann::json& element : json) collect_keys(element, place + "/*", keys);
@@ -90,6 +92,7 @@ TEST(Compare, TheFileOfResultsHasEveryNumber) {
     EXPECT_EQ(sides, "abbaabba");
     EXPECT_EQ(rounds, (std::vector<int>{-1, -1, 0, 0, 1, 1, 2, 2}));
     std::vector<double> ratios;
+    ratios.reserve(3);
     for (std::size_t i = 0; i < 3; ++i) ratios.push_back(rates["b"][i] / rates["a"][i]);
     EXPECT_EQ(result["speedup"]["samples"], ratios);
     EXPECT_EQ(result["speedup"]["median"], median(ratios));
@@ -217,10 +220,16 @@ TEST(Compare, ATolerancePassesLogitsThatAreClose) {
   EXPECT_THAT(refused["reason"].get<std::string>(), HasSubstr("more than the tolerance of "));
 }
 
+constexpr const char* kCatLlamaBench = "cat " TESSERA_TEST_DATA "/compare/llama_bench.json";
+
+// Prints the numbers of tokens that it is told.
+constexpr const char* kEcho =
+    R"(sh -c 'printf "[{\"n_prompt\": {prompt_tokens}, \"n_gen\": 0, \"avg_ts\": 2},)"
+    R"({\"n_prompt\": 0, \"n_gen\": {generated_tokens}, \"avg_ts\": 3}]"')";
+
 TEST(CompareExternal, IsMeasuredInTurnAndNotChecked) {
-  const CommandResult result =
-      compare({"--external", "cat " TESSERA_TEST_DATA "/compare/llama_bench.json", "--parse",
-               "llama-bench", "--output-tokens", "3", "--repeat", "2"});
+  const CommandResult result = compare({"--external", kCatLlamaBench, "--parse", "llama-bench",
+                                        "--output-tokens", "3", "--repeat", "2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("not checked"));
   const nlohmann::json row = read_json_file(result_path())["results"][0];
@@ -239,11 +248,8 @@ TEST(CompareExternal, IsMeasuredInTurnAndNotChecked) {
 
 TEST(CompareExternal, GetsOurNumbersOfTokens) {
   const nlohmann::json row =
-      results_of({"--external",
-                  R"(sh -c 'printf "[{\"n_prompt\": {prompt_tokens}, \"n_gen\": 0, \"avg_ts\": 2},)"
-                  R"({\"n_prompt\": 0, \"n_gen\": {generated_tokens}, \"avg_ts\": 3}]"')",
-                  "--parse", "llama-bench", "--output-tokens", "3", "--repeat", "1", "--warmup",
-                  "0"})["results"][0];
+      results_of({"--external", kEcho, "--parse", "llama-bench", "--output-tokens", "3", "--repeat",
+                  "1", "--warmup", "0"})["results"][0];
   const nlohmann::json& report = row["runs"][1]["report"];
   EXPECT_EQ(report[0]["n_prompt"], row["b"]["input_tokens"]);
   EXPECT_EQ(report[1]["n_gen"], 3);

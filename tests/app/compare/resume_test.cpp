@@ -49,6 +49,7 @@ void kill_after_the_first_case() {
   Arguments words = command({"--cooldown", "1"});
   words.insert(words.begin(), TESSERA_COMMAND);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const pid_t process = ::fork();
