@@ -5,6 +5,8 @@ namespace tessera::app::analyze {
 
 namespace {
 
+constexpr double kFormat = 1;
+
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
@@ -50,6 +52,7 @@ ComparisonCase read_case(const JsonObject& object) {
 }  // namespace
 
 ComparisonResults read_comparison(const JsonObject& file) {
+  if (file.required_number("format") != kFormat) file.refuse("format", "1, the one that is known");
   ComparisonResults comparison;
   comparison.a = read_side(file, "a");
   comparison.b = read_side(file, "b");

@@ -9,6 +9,7 @@
 
 #include <tessera/error.h>
 
+#include "io/json_file.h"
 #include "tests/app/analyze/page.h"
 
 namespace tessera::app::analyze {
@@ -96,6 +97,29 @@ TEST(ResultFile, AnIntervalTheWrongWayRound) {
   json compare = data_json("compare.json");
   std::swap(compare["results"][0]["speedup"]["low"], compare["results"][0]["speedup"]["high"]);
   EXPECT_THAT(refusal(compare), HasSubstr("\"results[0].speedup.low\" must be no more than"));
+}
+
+TEST(ResultFile, ALaterFormatIsNotGuessed) {
+  json compare = data_json("compare.json");
+  compare["format"] = 2;
+  EXPECT_EQ(refusal(compare), "a.json: \"format\" must be 1, the one that is known, not 2");
+}
+
+// The example that documents bench compare.
+TEST(ResultFile, TheDocumentedComparisonIsRead) {
+  const std::string path = TESSERA_TEST_DATA "/compare/example_results.json";
+  const json file = read_json_file(path);
+  const auto read = std::get<ComparisonResults>(ResultFile::read(path).results);
+  ASSERT_EQ(read.cases.size(), file.at("results").size());
+  for (std::size_t i = 0; i < read.cases.size(); ++i) {
+    const json& result = file.at("results").at(i);
+    EXPECT_EQ(read.cases[i].status, result.at("status"));
+    EXPECT_EQ(read.cases[i].speedup.has_value(), !result.at("speedup").is_null());
+    if (!read.cases[i].speedup) continue;
+    EXPECT_EQ(read.cases[i].speedup->median, result.at("speedup").at("median"));
+    EXPECT_EQ(read.cases[i].a->samples,
+              result.at("a").at("tokens_per_second").at("samples").get<std::vector<double>>());
+  }
 }
 
 TEST(ResultFile, OneRoundHasNoInterval) {
