@@ -127,6 +127,18 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::rewrite_start(std::span<const std::byte> bytes) {
+  for (off_t at = 0; !bytes.empty();) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_write(name_);
+    }
+    at += written;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
 void AtomicFile::commit() {
   if (!temporary_.empty()) {
     // Data first, name second: a crash in between leaves the old file or none, never half of a new

@@ -23,6 +23,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
+  // Replaces the first bytes of what was written. What is written directly may not have that: kIo.
+  void rewrite_start(std::span<const std::byte> bytes);
   void commit();  // once, after all bytes
 
   // Throws what the constructor would, and leaves nothing behind.

@@ -38,6 +38,21 @@ TEST(AtomicFile, LeavesTheOldFileUntilCommit) {
   EXPECT_EQ(files_in(folder), 1u);
 }
 
+TEST(AtomicFile, RewritesItsStart) {
+  TemporaryFolder folder;
+  {
+    AtomicFile file(folder / "a");
+    file.write(std::as_bytes(std::span(std::string_view("....5678"))));
+    file.rewrite_start(std::as_bytes(std::span(std::string_view("1234"))));
+    file.write(std::as_bytes(std::span(std::string_view("9"))));
+    file.commit();
+  }
+  EXPECT_EQ(read_text_file(folder / "a"), "123456789");
+  AtomicFile pipe("/dev/full");
+  EXPECT_ERROR(pipe.rewrite_start(std::as_bytes(std::span(std::string_view("x")))), ErrorCode::kIo,
+               "/dev/full: cannot be written, the disk is full; free space and try again");
+}
+
 TEST(AtomicFile, KeepsPermissions) {
   const TemporaryFolder folder;
   const fs::path path = folder.write("a", "old");
