@@ -103,7 +103,7 @@ ModelWeights PackedFile::weights(const ModelConfig& config, ops::Executor& execu
   }
   if (damaged != n_blocks) fail_block(damaged);
 
-  weights.arena = {file_, file_->bytes().subspan(header_.arena_offset, header_.arena_bytes)};
+  weights.arena = {file_, file_->bytes().subspan(header_.arena_offset, header_.arena_bytes), true};
   plan.attach(weights.arena.bytes.data());
   weights.embedding = Embedding(
       file_, file_->bytes().subspan(header_.embedding_offset(), header_.embedding_bytes()),
