@@ -58,13 +58,12 @@ KvCache::KvCache(const ModelConfig& config, DType dtype, std::int64_t capacity_t
     const std::size_t per_token =
         token_bytes(config, dtype, form) * static_cast<std::size_t>(config.n_layers);
     const bool expanded = form == KvCacheForm::kExpanded;
-    fail(
-        ErrorCode::kOutOfMemory,
-        "{} KV cache for {} tokens takes {:.2f} GB ({} bytes a token), but {:.2f} GB are free; use "
-        "--context {} or less{}",
-        expanded ? "an expanded" : "a", capacity_tokens, needed / 1e9, per_token, available / 1e9,
-        std::max<std::size_t>(available / per_token / kPageTokens * kPageTokens, 1),
-        expanded ? ", or --kv-cache latent" : "");
+    fail(ErrorCode::kOutOfMemory,
+         "{} KV cache for {} tokens takes {:.2f} GB ({} bytes a token), but {:.2f} GB are free, "
+         "enough for {}; use a smaller --context{}",
+         expanded ? "an expanded" : "a", capacity_tokens, needed / 1e9, per_token, available / 1e9,
+         std::max<std::size_t>(available / per_token / kPageTokens * kPageTokens, 1),
+         expanded ? ", or --kv-cache latent" : "");
   }
   for (std::int64_t i = 0; i < config.n_layers; ++i) {
     Buffer& layer = layers_.emplace_back(needed / static_cast<std::size_t>(config.n_layers));
