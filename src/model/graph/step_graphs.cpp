@@ -1,0 +1,141 @@
+#include "model/graph/step_graphs.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/fail.h"
+#include "tile/call/shape_class.h"
+
+namespace tessera {
+
+namespace {
+
+// Whether kernels made for steps of `bucket` tokens are those that run n.
+bool serves(std::int64_t bucket, std::int64_t n) {
+  return n <= bucket && n >= tile::symbol_class("t", bucket).low;
+}
+
+graph::GraphOptions plan_options(const GraphOptions& options) {
+  return {options.reduce_overhead ? graph::Merging::kPhases : graph::Merging::kNone,
+          options.static_shares};
+}
+
+}  // namespace
+
+StepGraphs::StepGraphs(const ModelConfig& config, const ModelWeights& weights,
+                       ops::Executor& executor, ModelKernels& kernels, KvCache& cache,
+                       const GraphOptions& options)
+    : config_(config),
+      weights_(weights),
+      executor_(executor),
+      kernels_(kernels),
+      cache_(cache),
+      options_(options),
+      frequencies_(config.rope) {
+  const std::vector<std::int64_t>& buckets = options.buckets;
+  if (buckets.empty() || buckets.front() < 1 ||
+      std::ranges::adjacent_find(buckets, std::greater_equal<>()) != buckets.end()) {
+    fail(ErrorCode::kInvalidArgument, "graph buckets must be numbers of tokens that rise from 1");
+  }
+  report_.backend = "tessera";
+}
+
+std::optional<std::int64_t> StepGraphs::bucket_for(std::int64_t n) const {
+  const auto bucket = std::ranges::lower_bound(options_.buckets, n);
+  if (bucket == options_.buckets.end() || !serves(*bucket, n)) return std::nullopt;
+  return *bucket;
+}
+
+// Whether "auto" takes the same prolog for steps of both sizes.
+bool StepGraphs::same_prolog(std::int64_t a, std::int64_t b) {
+  const auto call = [&](std::int64_t rows) {
+    static constexpr float kNothing = 0;
+    ops::MlaPrologCall probe;
+    probe.hidden = {&kNothing, rows, config_.hidden_size};
+    cache_.direct_to(0, probe);
+    return probe;
+  };
+  return a == b || kernels_.same_prolog(call(a), call(b));
+}
+
+StepGraphs::Captured* StepGraphs::captured(std::int64_t rows, std::int64_t n_logits) {
+  const std::optional<std::int64_t> bucket = bucket_for(rows);
+  const std::optional<std::int64_t> logits_bucket = bucket_for(n_logits);
+  if (failed_ || !bucket || !logits_bucket || !same_prolog(rows, *bucket)) return nullptr;
+  auto& made = graphs_[{*bucket, std::min(*bucket, *logits_bucket)}];
+  if (made != nullptr) return made.get();
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    made = capture(*bucket, std::min(*bucket, *logits_bucket));
+  } catch (const Error& error) {
+    if (options_.strict) throw;
+    failed_ = true;
+    report_.backend = "eager";
+    kernels_.warn(fmt::format("the step could not be captured as a graph ({}); it runs eagerly",
+                              error.what()));
+    return nullptr;
+  }
+  report_.capture_s +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  add_to_report(*made, *bucket);
+  return made.get();
+}
+
+std::unique_ptr<StepGraphs::Captured> StepGraphs::capture(std::int64_t rows,
+                                                          std::int64_t n_logits) {
+  auto captured = std::make_unique<Captured>(rows, n_logits, frequencies_.n_pairs());
+  const StepParts parts{config_, weights_, kernels_, cache_, captured->inputs};
+  captured->graph = graph::Graph::capture(
+      executor_.n_threads(), plan_options(options_),
+      [&](graph::Recorder& recorder) { captured->step = record_step(recorder, parts); });
+  captured->rows = rows;
+  captured->n_logits = n_logits;
+  return captured;
+}
+
+void StepGraphs::add_to_report(const Captured& captured, std::int64_t bucket) {
+  const graph::Graph& graph = *captured.graph;
+  if (std::ranges::find(report_.buckets, bucket) == report_.buckets.end()) {
+    report_.buckets.push_back(bucket);
+  }
+  report_.ops += std::ssize(graph.recording().launches);
+  report_.phases += graph.n_phases();
+  report_.barriers += graph.n_phases() - 1;
+  report_.arena_bytes += graph.placement().arena_bytes;
+  report_.eager_bytes += graph.placement().sum_bytes;
+}
+
+std::optional<ops::ConstRows> StepGraphs::run(std::span<const Segment> segments) {
+  const std::int64_t rows = count_tokens(segments);
+  const std::int64_t n_logits = count_logits(segments);
+  if (rows == 0 || n_logits == 0) return std::nullopt;
+  Captured* captured = this->captured(rows, n_logits);
+  if (captured == nullptr) return std::nullopt;
+  check_step(segments, config_, cache_);
+
+  StepInputs& inputs = captured->inputs;
+  if (captured->rows != rows || captured->n_logits != n_logits) {
+    inputs.set_counts(rows, n_logits);
+    captured->graph->resize();
+    captured->rows = rows;
+    captured->n_logits = n_logits;
+  }
+  for (const Segment& s : segments) cache_.extend(s.sequence, std::ssize(s.tokens));
+  inputs.fill(segments, cache_, frequencies_);
+  const ops::Rows x = captured->step.x.at(0);
+  std::int64_t row = 0;
+  for (const Segment& s : segments) {
+    for (const std::int32_t token : s.tokens) weights_.embedding.row(token, x.row(row++));
+  }
+  if (observer_) {
+    observer_(*captured->graph, captured->graph->replay_measured(executor_.pool()));
+  } else {
+    captured->graph->replay(executor_.pool());
+  }
+  ++report_.replays;
+  return captured->step.logits.at(0);
+}
+
+}  // namespace tessera
