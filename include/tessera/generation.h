@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <tessera/graph.h>
+
 namespace tessera {
 
 // How the next token is drawn. The filters apply in this order: repetition_penalty, temperature,
@@ -54,6 +56,8 @@ struct GenerationOptions {
   // and none where all kernels are native.
   std::optional<std::vector<std::int64_t>> warmup_seq_lens;
 
+  GraphOptions graph;
+
   // Called as text comes up, with the index of the prompt and a piece of complete UTF-8; all pieces
   // together are Completion::text.
   std::function<void(std::size_t prompt, std::string_view text)> on_text;
@@ -82,6 +86,7 @@ struct GenerationResult {
   std::int64_t prefill_tokens = 0;
   std::int64_t decode_tokens =
       0;  // tokens that decode steps produced: all but each sequence's first
+  GraphReport graph;
 };
 
 }  // namespace tessera

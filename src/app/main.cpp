@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   command.require_subcommand(1);
   app::add_ask_command(command);
   app::add_bench_command(command);
+  app::add_graph_command(command);
   app::add_kernels_command(command);
   app::add_logits_command(command);
   app::add_pack_command(command);

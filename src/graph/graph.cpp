@@ -23,14 +23,14 @@ double seconds(const Timing::Span& span) {
 Graph Graph::capture(int n_workers, const GraphOptions& options,
                      const std::function<void(Recorder&)>& record) {
   Graph graph(n_workers, options);
-  Recorder first(n_workers);
+  Recorder first(n_workers, options.frozen_weights);
   record(first);
   const Recording draft = std::move(first).finish();
   graph.phase_of_ = phases_of(draft, options.merging);
   graph.placement_ = place(draft, graph.phase_of_);
   graph.arena_ = Buffer(std::max<std::size_t>(graph.placement_.arena_bytes, 1));
 
-  Recorder second(n_workers, graph.placement_, {graph.arena_.data(), graph.arena_.size()});
+  Recorder second(n_workers, options.frozen_weights, graph.placement_, {graph.arena_.data(), graph.arena_.size()});
   record(second);
   graph.recording_ = std::move(second).finish();
   assert(graph.recording_.launches.size() == draft.launches.size());

@@ -25,6 +25,7 @@ struct GraphOptions {
   // Whether each worker's tasks are fixed ahead, by what launches cost when they were first
   // replayed; else workers take tasks as they come to them.
   bool static_shares = true;
+  bool frozen_weights = true;  // see Recorder
 };
 
 // When the workers ran what, in one replay.

@@ -16,14 +16,16 @@ std::string_view to_string(Spread spread) {
   return {};
 }
 
-Recorder::Recorder(int n_workers)
-    // Far from anything that is mapped, and aligned.
-    : next_(reinterpret_cast<std::byte*>(std::uintptr_t{1} << 52)) {  // NOLINT
+Recorder::Recorder(int n_workers, bool frozen_weights)
+    : frozen_weights_(frozen_weights),
+      // Far from anything that is mapped, and aligned.
+      next_(reinterpret_cast<std::byte*>(std::uintptr_t{1} << 52)) {  // NOLINT
   recording_.n_workers = n_workers;
 }
 
-Recorder::Recorder(int n_workers, const Placement& placement, std::span<std::byte> arena)
-    : placement_(&placement), next_(arena.data()) {
+Recorder::Recorder(int n_workers, bool frozen_weights, const Placement& placement,
+                   std::span<std::byte> arena)
+    : frozen_weights_(frozen_weights), placement_(&placement), next_(arena.data()) {
   assert(arena.size() >= placement.arena_bytes);
   recording_.n_workers = n_workers;
 }

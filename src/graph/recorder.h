@@ -35,10 +35,16 @@ concept Body = requires(const T& body, std::int64_t task, int worker) {
 // which buffers there are and how long each is needed, then on those that were planned.
 class Recorder {
  public:
-  explicit Recorder(int n_workers);
-  Recorder(int n_workers, const Placement& placement, std::span<std::byte> arena);
+  // frozen_weights: whether bodies may keep what they know of weights, or ask again in every run.
+  Recorder(int n_workers, bool frozen_weights);
+  Recorder(int n_workers, bool frozen_weights, const Placement& placement,
+           std::span<std::byte> arena);
 
   int n_workers() const { return recording_.n_workers; }
+  bool frozen_weights() const { return frozen_weights_; }
+
+  // Which part of the step the launches to come are; must stay.
+  void set_part(std::string_view part) { part_ = part; }
 
   // Aligned to 64 bytes.
   Memory buffer(BufferInfo info);
@@ -49,6 +55,7 @@ class Recorder {
   void launch(LaunchInfo info, T body) {
     Launch launch;
     launch.info = std::move(info);
+    if (launch.info.part.empty()) launch.info.part = part_;
     launch.body = std::make_shared<const T>(std::move(body));
     launch.tasks = [](const void* b, int worker) -> std::int64_t {
       return static_cast<const T*>(b)->tasks(worker);
@@ -68,6 +75,8 @@ class Recorder {
 
  private:
   Recording recording_;
+  const bool frozen_weights_;
+  std::string_view part_;
   const Placement* placement_ = nullptr;
   std::byte* next_ = nullptr;  // the next address: of the arena, or that nobody may touch
 };

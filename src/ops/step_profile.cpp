@@ -38,6 +38,8 @@ std::string_view to_string(StepPart part) {
       return "experts down";
     case StepPart::kHead:
       return "head";
+    case StepPart::kWaiting:
+      return "waiting";
   }
   return {};
 }
@@ -61,6 +63,14 @@ StepPart StepProfile::enter(StepPart part) {
   since_ = now;
   part_ = part;
   return interrupted;
+}
+
+void StepProfile::move_to(StepPart part, double seconds) {
+  if (!times_) return;
+  current().seconds -= seconds;
+  Time& time = parts_[static_cast<std::size_t>(part)];
+  time.seconds += seconds;
+  time.in_regions += seconds;
 }
 
 void StepProfile::enter_region() {

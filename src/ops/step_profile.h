@@ -23,8 +23,9 @@ enum class StepPart {
   kExpertsUp,
   kExpertsDown,
   kHead,
+  kWaiting,  // of a replayed step: for other threads at a barrier
 };
-inline constexpr std::size_t kStepParts = static_cast<std::size_t>(StepPart::kHead) + 1;
+inline constexpr std::size_t kStepParts = static_cast<std::size_t>(StepPart::kWaiting) + 1;
 
 std::string_view to_string(StepPart part);  // "experts up"
 
@@ -53,6 +54,10 @@ class StepProfile {
   void enter_region();
   void leave_region();
   void count_experts(std::int64_t n) { experts_ += n; }
+  // So much of the time since the last enter() was a kernel of another part.
+  void move_to(StepPart part, double seconds);
+
+  bool measures_times() const { return times_; }
 
  private:
   Time& current() { return parts_[static_cast<std::size_t>(part_)]; }

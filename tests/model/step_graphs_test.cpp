@@ -46,6 +46,7 @@ class Twins {
         eager_(config_, cache_dtype(format), pages * kPage, choice_.kv_cache),
         replayed_(config_, cache_dtype(format), pages * kPage, choice_.kv_cache),
         graphs_(config_, weights_, executor_, kernels_, replayed_, options) {
+    config_.max_positions = pages * kPage;
     for (KvCache* cache : {&eager_, &replayed_}) {
       for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
         const auto bytes = cache->raw_layer(layer);

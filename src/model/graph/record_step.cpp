@@ -22,6 +22,7 @@ using ops::Copies;
 using ops::RecordedHeads;
 using ops::RecordedRows;
 using ops::RowCount;
+using ops::StepPart;
 
 // Parts of rows that different launches work on side by side.
 constexpr graph::Parts kFront = 1;    // of a query its unrotated values, of a row its latent
@@ -139,18 +140,21 @@ class StepRecorder {
  private:
   std::string name(std::string_view what) const { return fmt::format("layer {} {}", layer_, what); }
 
+  void in(StepPart part) { recorder_.set_part(to_string(part)); }
+
   // Small work beside a product: one worker's, where there is little of it.
   Spread beside() const { return rows_.max <= kRowsOfOneWorker ? Spread::kOne : Spread::kShared; }
 
   template <typename Body>
   void launch(std::string_view what, std::string_view op, Spread spread,
               std::vector<graph::Use> reads, std::vector<graph::Use> writes, Body body) {
-    recorder_.launch({name(what), op, spread, std::move(reads), std::move(writes)},
+    recorder_.launch({name(what), op, {}, spread, std::move(reads), std::move(writes)},
                      std::move(body));
   }
 
   // The residual stream, normed: by every worker for itself where it is small.
   RecordedRows norm(std::string_view what, const ops::Weight& weight) {
+    in(StepPart::kNorm);
     const bool every = ops::every_worker_computes(rows_, c_.hidden_size);
     const RecordedRows normed = ops::record_rows(recorder_, name("normed"), rows_, c_.hidden_size,
                                                  every ? Copies::kPerWorker : Copies::kOne);
@@ -182,16 +186,19 @@ class StepRecorder {
     if (p_.cache.form() == KvCacheForm::kLatent) {
       attend_absorbed(w, q, {values, c_.n_heads, c_.v_dim}, cache);
     } else {
+      in(StepPart::kAttention);
       ops::record_mha_attention(recorder_, {name("attention"), q.rows,
                                             p_.cache.expanded_layer(layer_), cache,
                                             p_.inputs.visible(), c_.attention_scale(), values});
     }
+    in(StepPart::kOutput);
     ops::record_linear(recorder_, name("output"), values, w.o, x_, ops::Epilogue::kAdd);
     add_bias("output bias", w.o_bias, x_, Spread::kShared);
   }
 
   // The query of every head, not rotated yet.
   RecordedHeads query(const AttentionWeights& w, const RecordedRows& normed) {
+    in(StepPart::kQuery);
     const RecordedRows q =
         ops::record_rows(recorder_, name("q"), rows_, c_.n_heads * c_.qk_dim());
     if (w.q_a.empty()) {
@@ -209,6 +216,7 @@ class StepRecorder {
   }
 
   void rotate(const RecordedHeads& q) {
+    in(StepPart::kQuery);
     const RecordedRows rotated = q.rows.columns_from(
         c_.qk_nope_dim, q.rows.columns - c_.qk_nope_dim, kRotated);
     p_.kernels.record_rope(recorder_,
@@ -219,6 +227,7 @@ class StepRecorder {
 
   // The KV prolog as one kernel, where one was chosen.
   bool native_prolog_is_replaced(const RecordedRows& normed, graph::BufferId cache) {
+    in(StepPart::kProlog);
     ops::RecordedProlog call;
     call.name = name("prolog");
     call.hidden = normed;
@@ -242,6 +251,7 @@ class StepRecorder {
 
   // Into the cache goes what it keeps of the new tokens.
   void keep(const AttentionWeights& w, const RecordedRows& projected, graph::BufferId cache) {
+    in(StepPart::kProlog);
     const Spread spread = beside();
     const RecordedRows latent = projected.columns_from(0, c_.kv_lora_rank, kFront);
     const RecordedRows k_pe = projected.columns_from(c_.kv_lora_rank, c_.qk_rope_dim, kRotated);
@@ -267,6 +277,7 @@ class StepRecorder {
   // values = what every head reads, in absorbed form: see ops/mla_attention.
   void attend_absorbed(const AttentionWeights& w, const RecordedHeads& q,
                        const RecordedHeads& values, graph::BufferId cache) {
+    in(StepPart::kAbsorb);
     const std::int64_t row_dim = c_.kv_lora_rank + c_.qk_rope_dim;
     const RecordedHeads absorbed{
         ops::record_rows(recorder_, name("absorbed"), rows_, c_.n_heads * row_dim), c_.n_heads,
@@ -281,6 +292,7 @@ class StepRecorder {
            CopyHeadsBody{rotated, tail, c_.qk_rope_dim});
     ops::record_head_products(recorder_, name("absorb"), part(q, 0, kFront), w.key_to_latent,
                               part(absorbed, 0, kFront));
+    in(StepPart::kAttention);
     const bool recorded = ops::record_mla_attention(
         recorder_,
         {name("attention"), absorbed, p_.cache.layer(layer_), cache, p_.inputs.visible(),
@@ -290,6 +302,7 @@ class StepRecorder {
 
   void feed_forward(const LayerWeights& w, const RecordedRows& normed) {
     if (w.router.empty()) {
+      in(StepPart::kDense);
       return ops::record_feed_forward(recorder_, name("dense"), normed, w.dense, x_);
     }
     ops::record_moe(recorder_, {.name = name("experts"),
@@ -303,17 +316,19 @@ class StepRecorder {
   }
 
   RecordedRows head() {
+    in(StepPart::kNorm);
     const RowCount n = p_.inputs.logits();
     const bool every = ops::every_worker_computes(n, c_.hidden_size);
     const RecordedRows selected =
         ops::record_rows(recorder_, "selected", n, c_.hidden_size,
                          every ? Copies::kPerWorker : Copies::kOne);
     const Spread spread = every ? Spread::kEvery : Spread::kShared;
-    recorder_.launch({"selection", "copy", spread, {x_.use()}, {selected.use()}},
+    recorder_.launch({"selection", "copy", {}, spread, {x_.use()}, {selected.use()}},
                      SelectBody{x_, selected, p_.inputs.selected()});
     p_.kernels.record_rms_norm(recorder_, {.name = "final norm", .op = {}, .spread = spread},
                                selected, p_.weights.final_norm.floats(),
                                static_cast<float>(c_.rms_norm_eps), selected);
+    in(StepPart::kHead);
     graph::BufferInfo info;
     info.name = "logits";
     info.bytes = static_cast<std::size_t>(n.max * c_.vocab_size) * sizeof(float);

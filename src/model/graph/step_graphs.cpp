@@ -19,7 +19,28 @@ bool serves(std::int64_t bucket, std::int64_t n) {
 
 graph::GraphOptions plan_options(const GraphOptions& options) {
   return {options.reduce_overhead ? graph::Merging::kPhases : graph::Merging::kNone,
-          options.static_shares};
+          options.static_shares, options.frozen_parameters};
+}
+
+ops::StepPart part_of(std::string_view name) {
+  for (std::size_t p = 0; p < ops::kStepParts; ++p) {
+    if (to_string(static_cast<ops::StepPart>(p)) == name) return static_cast<ops::StepPart>(p);
+  }
+  return ops::StepPart::kOutside;
+}
+
+// What the first worker did, which is the thread that runs the step.
+void tell(ops::StepProfile& profile, std::span<const ops::StepPart> parts,
+          const graph::Timing& timing, int n_phases) {
+  const auto seconds = [](const graph::Timing::Span& span) {
+    return std::chrono::duration<double>(span.end - span.start).count();
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    profile.move_to(parts[i], seconds(timing.launches[i]));
+  }
+  for (int p = 0; p < n_phases; ++p) {
+    profile.move_to(ops::StepPart::kWaiting, seconds(timing.waits[static_cast<std::size_t>(p)]));
+  }
 }
 
 }  // namespace
@@ -90,6 +111,9 @@ std::unique_ptr<StepGraphs::Captured> StepGraphs::capture(std::int64_t rows,
   captured->graph = graph::Graph::capture(
       executor_.n_threads(), plan_options(options_),
       [&](graph::Recorder& recorder) { captured->step = record_step(recorder, parts); });
+  for (const graph::Launch& launch : captured->graph->recording().launches) {
+    captured->parts.push_back(part_of(launch.info.part));
+  }
   captured->rows = rows;
   captured->n_logits = n_logits;
   return captured;
@@ -129,13 +153,25 @@ std::optional<ops::ConstRows> StepGraphs::run(std::span<const Segment> segments)
   for (const Segment& s : segments) {
     for (const std::int32_t token : s.tokens) weights_.embedding.row(token, x.row(row++));
   }
-  if (observer_) {
-    observer_(*captured->graph, captured->graph->replay_measured(executor_.pool()));
-  } else {
-    captured->graph->replay(executor_.pool());
-  }
-  ++report_.replays;
+  replay(*captured);
   return captured->step.logits.at(0);
+}
+
+void StepGraphs::replay(Captured& captured) {
+  graph::Graph& graph = *captured.graph;
+  ops::StepProfile* profile = executor_.profile();
+  const std::int64_t experts_before = *captured.inputs.experts_read();
+  ++report_.replays;
+  if (!observer_ && (profile == nullptr || !profile->measures_times())) {
+    graph.replay(executor_.pool());
+  } else {
+    const graph::Timing& timing = graph.replay_measured(executor_.pool());
+    if (observer_) observer_(graph, timing);
+    if (profile != nullptr) tell(*profile, captured.parts, timing, graph.n_phases());
+  }
+  if (profile != nullptr) {
+    profile->count_experts(*captured.inputs.experts_read() - experts_before);
+  }
 }
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <tessera/graph.h>
 #include <tessera/kernels.h>
@@ -47,6 +48,7 @@ class StepGraphs {
     StepInputs inputs;
     std::optional<graph::Graph> graph;  // always there once recorded
     RecordedStep step;
+    std::vector<ops::StepPart> parts;  // of every launch
     std::int64_t rows = 0;  // of the last replay
     std::int64_t n_logits = 0;
   };
@@ -62,6 +64,7 @@ class StepGraphs {
   std::unique_ptr<Captured> capture(std::int64_t rows, std::int64_t n_logits);
   bool same_prolog(std::int64_t a, std::int64_t b);
   void add_to_report(const Captured& captured, std::int64_t bucket);
+  void replay(Captured& captured);
 
   const ModelConfig& config_;
   const ModelWeights& weights_;

@@ -43,12 +43,14 @@ struct MultiplyBody {
   const PackedLinear* w;
   RecordedRows y;
   tile::ProductArguments call;  // but for the rows, and where they lie
+  bool frozen;                  // whether the call's weight may be kept
 
   std::int64_t tasks(int) const noexcept { return w->strips(); }
   void run(std::int64_t begin, std::int64_t end, int worker) const noexcept {
     tile::ProductArguments now = call;
     now.prepared = x.memory.copy(worker);
     now.rows = *x.count.now;
+    if (!frozen) now.weight = w->data();
     now.out = y.at(worker).data;
     x.product->multiply(now, begin, end, 0, x.product->plan().blocks(now.rows));
   }
@@ -125,7 +127,7 @@ void record_linear(graph::Recorder& recorder, const std::string& name, const Rec
                          .reads = {{x.memory.buffer}},
                          .writes = {y.use()}};
   if (epilogue == Epilogue::kAdd) info.reads.push_back(y.use());
-  recorder.launch(std::move(info), MultiplyBody{x, &w, y, call});
+  recorder.launch(std::move(info), MultiplyBody{x, &w, y, call, recorder.frozen_weights()});
 }
 
 void record_linear(graph::Recorder& recorder, const std::string& name, const RecordedRows& x,

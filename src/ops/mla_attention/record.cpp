@@ -147,6 +147,7 @@ bool record_mla_attention(graph::Recorder& recorder, const RecordedAttention& ca
                    .reads = {call.query.rows.use(), {call.cache_buffer}},
                    .writes = {{shared->states.buffer}, {shared->task.buffer}}},
                   PiecesBody{shared});
+  recorder.set_part(to_string(StepPart::kAbsorb));
   const graph::Memory prepared = recorder.buffer(
       head_operand_buffer(call.name + " values input", count, call.latent_to_value));
   recorder.launch(

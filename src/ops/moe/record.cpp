@@ -283,6 +283,7 @@ void record_feed_forward(graph::Recorder& recorder, const std::string& name, con
 
 void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
   const std::string& name = call.name;
+  recorder.set_part(to_string(StepPart::kRouter));
   const RowCount count = call.x.count;
   const FeedForward& any = call.experts.front();
   const std::int64_t n_choices = count.max * call.routing.top_k;
@@ -314,16 +315,20 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
   }
   record_linear(recorder, name + " router", as_fp32, *call.router, s.scores);
   if (with_shared) {
+    recorder.set_part(to_string(StepPart::kExpertsUp));
     record_linear(recorder, name + " shared up", *operand, call.shared->gate_up, shared_inner,
                   Epilogue::kSwiglu);
   }
 
+  recorder.set_part(to_string(StepPart::kRouter));
   recorder.launch({.name = name + " choice",
                    .op = "route",
+                   .part = {},
                    .spread = Spread::kEvery,
                    .reads = {s.scores.use()},
                    .writes = {{s.lists_memory.buffer}}},
                   RouteBody{made});
+  recorder.set_part(to_string(StepPart::kExpertsUp));
   if (s.one_row) {
     if (!operand || operand->layout != any.gate_up.layout()) {
       operand = record_operand(recorder, name + " expert input", call.x, any.gate_up.layout());
@@ -347,6 +352,7 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
                    .writes = {{s.inner_values.buffer}}},
                   UpBody{made});
 
+  recorder.set_part(to_string(StepPart::kExpertsDown));
   const bool every = n_choices * s.inner <= kValuesOfEveryWorker;
   s.inner_rounded = values(recorder, name + " inner rounded",
                            n_choices * s.down->plan().prepared_row_bytes(s.inner), every);
