@@ -128,6 +128,7 @@ struct Measured {
   double tokenize_s = 0;
   std::size_t generate_peak_bytes = 0;
   std::uint64_t seed = 0;
+  std::vector<std::vector<std::int32_t>> prompt_ids;
   GenerationResult result;
 
   std::int64_t input_tokens() const {
@@ -197,6 +198,8 @@ nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) 
   report["seed"] = m.seed;
   report["finish_reason"] =
       m.each([](const Completion& c) { return std::string(to_string(c.finish_reason)); });
+  report["prompt_ids"] = m.prompt_ids.size() == 1 ? nlohmann::json(m.prompt_ids.front())
+                                                  : nlohmann::json(m.prompt_ids);
   report["text"] = m.each([](const Completion& c) { return c.text; });
   report["token_ids"] = m.each([](const Completion& c) { return c.token_ids; });
   return report;
@@ -261,10 +264,9 @@ void run(AskOptions& options) {
   }
 
   const auto before = std::chrono::steady_clock::now();
-  std::vector<std::vector<std::int32_t>> ids;
-  ids.reserve(prompts.size());
+  m.prompt_ids.reserve(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    ids.push_back(ids_of_prompt(model, options, prompts, i));
+    m.prompt_ids.push_back(ids_of_prompt(model, options, prompts, i));
   }
   m.tokenize_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
 
@@ -275,7 +277,7 @@ void run(AskOptions& options) {
     };
   }
   reset_peak_resident();
-  m.result = model.generate_ids(ids, generation);
+  m.result = model.generate_ids(m.prompt_ids, generation);
   m.generate_peak_bytes = peak_resident_bytes();
 
   print_answers(prompts, m.result);

@@ -12,6 +12,7 @@
 #include "app/progress_bar.h"
 #include "app/validators.h"
 #include "base/fail.h"
+#include "ops/registry.h"
 
 namespace tessera::app {
 
@@ -46,6 +47,17 @@ std::vector<std::string_view> kernels_asked_for(const ModelOptions& options) {
   if (options.use_pto) names.emplace_back("pto");
   if (options.use_rope) names.emplace_back("rope");
   if (options.use_kv_fusion) names.emplace_back("kv_fusion");
+  return names;
+}
+
+// What --kv-fusion may name: every prolog of the registry that is a kernel, "auto" among them.
+std::vector<std::string> fused_prologs() {
+  std::vector<std::string> names;
+  for (const ops::MlaPrologImplementation* implementation : ops::mla_prolog_implementations()) {
+    const bool is_kernel =
+        implementation != &ops::kMlaPrologBaseline && implementation != &ops::kMlaPrologReference;
+    if (is_kernel) names.emplace_back(implementation->name);
+  }
   return names;
 }
 
@@ -103,7 +115,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--kv-fusion", options.kv_fusion,
                   "which prolog --use-kv-fusion takes (default: auto, the fastest)")
-      ->check(CLI::IsMember({"auto", "latent", "fused", "hybrid"}));
+      ->check(CLI::IsMember(fused_prologs()));
   command
       .add_option("--kv-cache", options.kv_cache,
                   "what is kept of each token (auto: what the prolog writes, else latent)")

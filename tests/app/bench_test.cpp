@@ -291,7 +291,7 @@ TEST(Bench, KernelsAreThoseOfTheRegistry) {
 TEST(Bench, BadRequests) {
   expect_failure({"nonsense"}, 2,
                  "there is no command \"bench nonsense\"; choose one of decode, prefill, batch, "
-                 "memory, prolog, kernels");
+                 "memory, prolog, kernels, compare");
   expect_failure({"decode", "--depth", "2040"}, 2,
                  "2040 tokens in the cache and 16 new ones are more than the 2048 positions of the "
                  "model; choose less");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,6 +25,7 @@ std::string contents(const std::filesystem::path& path) {
 
 void redirect(const std::filesystem::path& path, int descriptor) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file < 0) ::_exit(126);  // of the child
   ::dup2(file, descriptor);
 }
 
@@ -36,14 +38,20 @@ std::string own_folder() {
 
 CommandResult run_tessera(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& environment, const Streams& streams) {
+  std::vector<std::string> words = {TESSERA_COMMAND};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_program(std::move(words), environment, streams);
+}
+
+CommandResult run_program(std::vector<std::string> words,
+                          const std::vector<std::string>& environment, const Streams& streams) {
   std::string folder = ::testing::TempDir() + "/tessera-command-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
   const std::filesystem::path out = std::filesystem::path(folder) / "out";
   const std::filesystem::path err = std::filesystem::path(folder) / "err";
 
-  std::vector<std::string> words = {TESSERA_COMMAND};
-  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

@@ -24,6 +24,11 @@ CommandResult run_tessera(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& environment = {},
                           const Streams& streams = {});
 
+// The same with another program: the first of the words.
+CommandResult run_program(std::vector<std::string> words,
+                          const std::vector<std::string>& environment = {},
+                          const Streams& streams = {});
+
 // A folder of this process, gone at its end: tests of one program run side by side.
 std::string own_folder();
 

@@ -17,6 +17,7 @@ void add_bench_command(CLI::App& app) {
   add_bench_memory(*bench);
   add_bench_prolog(*bench);
   add_bench_kernels(*bench);
+  add_bench_compare(*bench);
 }
 
 }  // namespace tessera::app

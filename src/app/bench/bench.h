@@ -13,5 +13,6 @@ void add_bench_batch(CLI::App& bench);
 void add_bench_memory(CLI::App& bench);
 void add_bench_prolog(CLI::App& bench);
 void add_bench_kernels(CLI::App& bench);
+void add_bench_compare(CLI::App& bench);
 
 }  // namespace tessera::app

@@ -1,0 +1,69 @@
+// The command with a prolog that adds an error to its output: it must be found out.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "io/json_file.h"
+#include "tests/app/command.h"
+
+namespace tessera {
+namespace {
+
+using testing::CommandResult;
+using ::testing::HasSubstr;
+using testing::own_folder;
+using testing::run_program;
+
+const std::vector<std::string> kWrong = {"--use-kv-fusion", "--kv-fusion", "wrong"};
+
+std::vector<std::int32_t> answer(std::vector<std::string> flags) {
+  const std::string report = own_folder() + "/wrong-report.json";
+  flags.insert(flags.begin(), {TESSERA_WRONG, "ask", "--greedy", "--output-length", "20",
+                               "--prompt", "你好", "--report-file", report});
+  EXPECT_EQ(run_program(flags).exit_code, 0);
+  return read_json_file(report)["token_ids"];
+}
+
+TEST(WrongKernel, IsRefusedWithTheFirstTokenThatDiffers) {
+  const std::string path = own_folder() + "/wrong.json";
+  const CommandResult result =
+      run_program({TESSERA_WRONG, "bench", "compare", "--b", "--use-kv-fusion --kv-fusion wrong",
+                   "--output-tokens", "20", "--prompt", "你好", "--json", path});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "tessera: 1 of 1 cases have no speed: 1 with different answers, 0 failed\n");
+  const nlohmann::json row = read_json_file(path)["results"][0];
+  EXPECT_EQ(row["status"], "different");
+  EXPECT_EQ(row["speedup"], nullptr);
+
+  const auto right = answer({"--baseline"});
+  const auto wrong = answer(kWrong);
+  const auto [at, wrong_at] = std::ranges::mismatch(right, wrong);
+  ASSERT_TRUE(at != right.end() && wrong_at != wrong.end());
+  const nlohmann::json& difference = row["difference"];
+  EXPECT_EQ(difference["position"], at - right.begin());
+  EXPECT_EQ(difference["a"]["token"], *at);
+  EXPECT_EQ(difference["b"]["token"], *wrong_at);
+  const std::string sentence =
+      fmt::format("A and B differ at position {}: token {} \"{}\" in A, token {} \"{}\" in B",
+                  at - right.begin(), *at, difference["a"]["text"].get<std::string>(), *wrong_at,
+                  difference["b"]["text"].get<std::string>());
+  EXPECT_EQ(row["reason"], sentence);
+  EXPECT_THAT(result.out, HasSubstr("DIFFERENT"));
+  EXPECT_THAT(result.out, HasSubstr(sentence));
+}
+
+TEST(WrongKernel, TheRightOnesOfTheSameProgramAgree) {
+  const CommandResult result =
+      run_program({TESSERA_WRONG, "bench", "compare", "--output-tokens", "4", "--repeat", "1",
+                   "--warmup", "0", "--json", own_folder() + "/right.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+}
+
+}  // namespace
+}  // namespace tessera
