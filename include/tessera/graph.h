@@ -27,8 +27,8 @@ struct GraphOptions {
 
 // What graph mode did so far.
 struct GraphReport {
-  std::string backend;           // "tessera"; "eager" where recording failed; empty: not enabled
-  double capture_s = 0;          // recording and planning, all graphs together
+  std::string backend;   // "tessera"; "eager" where recording failed; empty: not enabled
+  double capture_s = 0;  // recording and planning, all graphs together
   std::vector<std::int64_t> buckets;  // that were recorded
   // Of the graphs, summed: operators recorded, phases, barriers of a replay, bytes of memory for
   // intermediate results, and what these would take side by side.

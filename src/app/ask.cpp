@@ -224,11 +224,11 @@ void print_summary(const LanguageModel& model, const Measured& m) {
       "memory          {:.0f} MB peak while generating\n",
       m.mode, to_string(model.format()), model.threads(), model.threads() == 1 ? "" : "s",
       kernels.rms_norm, kernels.rope, kernels.mla_prolog, kernels.kv_cache, graph_line(r.graph),
-      model.model_load_s(),
-      model.tokenizer_load_s(), megabytes(m.load_peak_bytes), r.warmup_s, r.prefill_tokens,
-      per_second(r.prefill_tokens, r.prefill_s), r.completions.front().time_to_first_token_s,
-      m.generated_tokens(), r.generate_s, per_second(m.generated_tokens(), r.generate_s),
-      per_second(r.decode_tokens, r.decode_s), megabytes(m.generate_peak_bytes)));
+      model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes), r.warmup_s,
+      r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
+      r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
+      per_second(m.generated_tokens(), r.generate_s), per_second(r.decode_tokens, r.decode_s),
+      megabytes(m.generate_peak_bytes)));
 }
 
 // One prompt streams; the answers of several follow one another when all are there.

@@ -44,14 +44,10 @@ GraphOptions graph_options(const GraphFlags& flags) {
 }
 
 nlohmann::ordered_json report_of(const GraphReport& graph) {
-  return {{"buckets", graph.buckets},
-          {"ops", graph.ops},
-          {"phases", graph.phases},
-          {"barriers", graph.barriers},
-          {"arena_bytes", graph.arena_bytes},
-          {"eager_bytes", graph.eager_bytes},
-          {"replays", graph.replays},
-          {"eager_steps", graph.eager_steps}};
+  return {{"buckets", graph.buckets},         {"ops", graph.ops},
+          {"phases", graph.phases},           {"barriers", graph.barriers},
+          {"arena_bytes", graph.arena_bytes}, {"eager_bytes", graph.eager_bytes},
+          {"replays", graph.replays},         {"eager_steps", graph.eager_steps}};
 }
 
 }  // namespace tessera::app

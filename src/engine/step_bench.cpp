@@ -274,8 +274,7 @@ StepBench::Limit StepBench::limit_now(const PartCost& work) {
   return limit;
 }
 
-std::vector<StepMeasurement> StepBench::measure(const StepWork& work, int n_samples,
-                                                bool by_part) {
+std::vector<StepMeasurement> StepBench::measure(const StepWork& work, int n_samples, bool by_part) {
   check_positions(work, model_.config);
   std::vector<std::unique_ptr<Runner>> runners;
   if (modes_ != StepModes::kReplayed) {

@@ -30,7 +30,8 @@ Graph Graph::capture(int n_workers, const GraphOptions& options,
   graph.placement_ = place(draft, graph.phase_of_);
   graph.arena_ = Buffer(std::max<std::size_t>(graph.placement_.arena_bytes, 1));
 
-  Recorder second(n_workers, options.frozen_weights, graph.placement_, {graph.arena_.data(), graph.arena_.size()});
+  Recorder second(n_workers, options.frozen_weights, graph.placement_,
+                  {graph.arena_.data(), graph.arena_.size()});
   record(second);
   graph.recording_ = std::move(second).finish();
   assert(graph.recording_.launches.size() == draft.launches.size());
@@ -118,8 +119,7 @@ void Graph::run_worker(int worker, Timing* timing) {
         run_launch(launch, worker);
         continue;
       }
-      Timing::Span& span =
-          timing->launches[static_cast<std::size_t>(worker) * n_launches + launch];
+      Timing::Span& span = timing->launches[static_cast<std::size_t>(worker) * n_launches + launch];
       span.start = Clock::now();
       run_launch(launch, worker);
       span.end = Clock::now();

@@ -67,7 +67,8 @@ class Graph {
   std::span<std::byte> arena() { return {arena_.data(), placement_.arena_bytes}; }
 
  private:
-  Graph(int n_workers, const GraphOptions& options) : options_(options), barrier_(std::make_unique<Barrier>(n_workers)) {}
+  Graph(int n_workers, const GraphOptions& options)
+      : options_(options), barrier_(std::make_unique<Barrier>(n_workers)) {}
 
   void plan_shares(std::span<const double> seconds);
   void run(ThreadPool& pool, Timing* timing);
@@ -77,13 +78,14 @@ class Graph {
 
   GraphOptions options_;
   Recording recording_;
-  std::vector<int> phase_of_;             // of every launch
-  std::vector<std::size_t> phase_ends_;   // the launch behind every phase's last
+  std::vector<int> phase_of_;            // of every launch
+  std::vector<std::size_t> phase_ends_;  // the launch behind every phase's last
   Placement placement_;
   Buffer arena_;
-  std::vector<Share> shares_;             // [launch, worker]
+  std::vector<Share> shares_;  // [launch, worker]
   std::unique_ptr<Barrier> barrier_;
-  std::unique_ptr<std::atomic<std::int64_t>[]> next_tasks_;  // of every launch, without fixed shares
+  std::unique_ptr<std::atomic<std::int64_t>[]>
+      next_tasks_;  // of every launch, without fixed shares
   Timing timing_;
   std::vector<double> seconds_;  // of every launch: the least seen so far, of all workers together
   int n_measured_ = 0;

@@ -10,8 +10,7 @@ namespace {
 // touches.
 bool conflict(const Recording& recording, const Launch& earlier, const std::vector<Use>& a,
               const Launch& later, const std::vector<Use>& b) {
-  const bool both_one =
-      earlier.info.spread == Spread::kOne && later.info.spread == Spread::kOne;
+  const bool both_one = earlier.info.spread == Spread::kOne && later.info.spread == Spread::kOne;
   for (const Use& x : a) {
     for (const Use& y : b) {
       if (x.buffer != y.buffer || (x.parts & y.parts) == 0) continue;

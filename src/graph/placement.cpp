@@ -15,7 +15,8 @@ std::size_t all_copies(const BufferInfo& buffer, int n_workers) {
 }
 
 std::vector<Lifetime> lifetimes(const Recording& recording, std::span<const int> phase_of) {
-  std::vector<Lifetime> result(recording.buffers.size(), Lifetime{std::numeric_limits<int>::max(), -1});
+  std::vector<Lifetime> result(recording.buffers.size(),
+                               Lifetime{std::numeric_limits<int>::max(), -1});
   const auto touch = [&](const Use& use, int phase) {
     Lifetime& life = result[static_cast<std::size_t>(use.buffer)];
     life.first = std::min(life.first, phase);
@@ -52,7 +53,8 @@ Placement place(const Recording& recording, std::span<const int> phase_of) {
   }
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
 
   std::vector<std::size_t> placed;  // by offset
   for (const std::size_t buffer : order) {

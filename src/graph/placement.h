@@ -20,7 +20,7 @@ struct Lifetime {
 };
 
 struct Placement {
-  std::vector<std::size_t> offsets;    // of each buffer's first copy; copies follow one another
+  std::vector<std::size_t> offsets;  // of each buffer's first copy; copies follow one another
   std::vector<Lifetime> lifetimes;
   std::size_t arena_bytes = 0;
   std::size_t sum_bytes = 0;  // what all buffers would take side by side

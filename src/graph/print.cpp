@@ -32,8 +32,7 @@ std::string lifetime_text(const Graph& graph, std::size_t buffer) {
   const Lifetime& life = graph.placement().lifetimes[buffer];
   const BufferInfo& info = graph.recording().buffers[buffer];
   if (life.last < life.first) return "not used";
-  const std::string last =
-      info.to_outside ? std::string("the end") : fmt::format("{}", life.last);
+  const std::string last = info.to_outside ? std::string("the end") : fmt::format("{}", life.last);
   if (!info.from_outside && last == fmt::format("{}", life.first)) {
     return fmt::format("phase {}", life.first);
   }
@@ -66,9 +65,9 @@ std::string to_text(const Graph& graph) {
     if (i == 0 || graph.phase_of(i) != graph.phase_of(i - 1)) {
       text += fmt::format("\nphase {}\n", graph.phase_of(i));
     }
-    text += fmt::format("  {:<36} {:<10} {:<12} {} -> {}\n", info.name, info.op,
-                        to_string(info.spread), names(graph, info.reads),
-                        names(graph, info.writes));
+    text +=
+        fmt::format("  {:<36} {:<10} {:<12} {} -> {}\n", info.name, info.op, to_string(info.spread),
+                    names(graph, info.reads), names(graph, info.writes));
   }
   text += fmt::format("\n{:<36} {:>10} {:>10} {:>7}  lifetime\n", "buffer", "bytes", "offset",
                       "copies");
@@ -79,9 +78,9 @@ std::string to_text(const Graph& graph) {
                           "outside the arena");
       continue;
     }
-    text += fmt::format("{:<36} {:>10} {:>10} {:>7}  {}\n", info.name, info.bytes,
-                        placement.offsets[b], info.per_worker ? graph.n_workers() : 1,
-                        lifetime_text(graph, b));
+    text +=
+        fmt::format("{:<36} {:>10} {:>10} {:>7}  {}\n", info.name, info.bytes, placement.offsets[b],
+                    info.per_worker ? graph.n_workers() : 1, lifetime_text(graph, b));
   }
   return text;
 }

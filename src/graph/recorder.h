@@ -18,9 +18,11 @@ namespace tessera::graph {
 // Where a buffer lies.
 struct Memory {
   BufferId buffer = 0;
-  std::byte* data = nullptr;        // of the first worker's copy
-  std::size_t copy_stride = 0;      // between the copies of two workers; 0: there is one copy
-  std::byte* copy(int worker) const { return data + static_cast<std::size_t>(worker) * copy_stride; }
+  std::byte* data = nullptr;    // of the first worker's copy
+  std::size_t copy_stride = 0;  // between the copies of two workers; 0: there is one copy
+  std::byte* copy(int worker) const {
+    return data + static_cast<std::size_t>(worker) * copy_stride;
+  }
 };
 
 // What a launch runs. tasks(worker) may depend on what earlier launches of the step wrote.

@@ -59,9 +59,7 @@ struct ModelConfig {
   bool is_moe(std::int64_t layer) const { return layer >= first_dense_layers; }
   bool has_moe() const { return first_dense_layers < n_layers; }
   // What multiplies q.k before the softmax.
-  float attention_scale() const {
-    return static_cast<float>(ops::attention_scale(rope, qk_dim()));
-  }
+  float attention_scale() const { return static_cast<float>(ops::attention_scale(rope, qk_dim())); }
   ops::RouterParameters router() const;
 
   // Reads folder/config.json, in the spelling with rope_scaling and rope_theta or in the newer one

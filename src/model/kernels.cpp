@@ -117,8 +117,8 @@ void ModelKernels::rope(const ops::Heads& x, const ops::ConstRows& cos, const op
   }
 }
 
-const ops::MlaPrologImplementation* ModelKernels::prolog_for(
-    std::int64_t layer, const ops::MlaPrologCall& call) const {
+const ops::MlaPrologImplementation* ModelKernels::prolog_for(std::int64_t layer,
+                                                             const ops::MlaPrologCall& call) const {
   const ops::MlaPrologImplementation* chosen = mla_prolog_implementation_;
   if (chosen == &ops::kMlaPrologAuto) {
     chosen = &ops::fastest_mla_prolog(prolog_weights_[static_cast<std::size_t>(layer)], call,

@@ -16,7 +16,8 @@ std::int64_t count_logits(std::span<const Segment> segments) {
   return n;
 }
 
-void check_step(std::span<const Segment> segments, const ModelConfig& config, const KvCache& cache) {
+void check_step(std::span<const Segment> segments, const ModelConfig& config,
+                const KvCache& cache) {
   std::int64_t pages = 0;
   for (const Segment& s : segments) {
     if (s.n_logits < 0 || s.n_logits > std::ssize(s.tokens)) {

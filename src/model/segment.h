@@ -22,7 +22,6 @@ std::int64_t count_logits(std::span<const Segment> segments);
 // Everything that can be wrong with a step, before anything is changed. Throws
 // Error(kInvalidArgument) for a token outside the vocabulary and Error(kContextOverflow) when the
 // cache or the model's positions run out.
-void check_step(std::span<const Segment> segments, const ModelConfig& config,
-                const KvCache& cache);
+void check_step(std::span<const Segment> segments, const ModelConfig& config, const KvCache& cache);
 
 }  // namespace tessera

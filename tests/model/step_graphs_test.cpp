@@ -1,7 +1,8 @@
 // Replayed steps give what eager ones give, to the bit: logits and the whole cache.
+#include "model/graph/step_graphs.h"
+
+#include <algorithm>
 #include <cstring>
-#include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include "model/forward.h"
-#include "model/graph/step_graphs.h"
 #include "model/kernels.h"
 #include "model/weight_layout.h"
 #include "model/weights.h"
@@ -134,17 +134,15 @@ class Twins {
   std::vector<std::int64_t> lengths_;
 };
 
-// Batches of 1 to 8, three live of four, two tokens a step, over the end of a page.
-void run_batches(Twins& twins) {
+// Batches, three live of four, two tokens a step, over the end of a page.
+void run_batches(Twins& twins, const std::vector<int>& batches = {1, 2, 3, 4, 5, 6, 7, 8}) {
   std::vector<SequenceId> ids;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < std::max(4, batches.back()); ++i) {
     ids.push_back(twins.add_sequence());
-    twins.prefill(ids.back(), kPage - 4 + i);
+    twins.prefill(ids.back(), kPage - 1 + i);
   }
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t n = 1; n <= ids.size(); ++n) {
-      twins.step({ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n)});
-    }
+  for (int round = 0; round < 2; ++round) {
+    for (const int n : batches) twins.step({ids.begin(), ids.begin() + n});
   }
   twins.remove_sequence(ids[1]);
   twins.step({ids[0], ids[2], ids[3]});
@@ -156,7 +154,7 @@ void run_batches(Twins& twins) {
 class EveryFormat : public ::testing::TestWithParam<WeightFormat> {};
 
 TEST_P(EveryFormat, HasTheSameBits) {
-  for (const int threads : {1, 2, 3}) {
+  for (const int threads : {1, 3}) {
     SCOPED_TRACE(fmt::format("{} threads", threads));
     Twins twins("lite", GetParam(), {}, threads, 24);
     run_batches(twins);
@@ -171,7 +169,7 @@ TEST(StepGraphs, HaveTheSameBitsWithEveryChoiceOfKernels) {
   for (const KernelOptions& kernels : testing::kernel_combinations()) {
     SCOPED_TRACE(testing::describe(kernels));
     Twins twins("lite", WeightFormat::kBF16, kernels, 2, 24);
-    run_batches(twins);
+    run_batches(twins, {1, 3});
   }
 }
 
@@ -182,7 +180,7 @@ TEST(StepGraphs, HaveTheSameBitsForEveryModel) {
       KernelOptions kernels = baseline_kernels();
       kernels.kv_cache = form;
       Twins twins(model, WeightFormat::kF32, kernels, 2, 24);
-      run_batches(twins);
+      run_batches(twins, {1, 3});
     }
   }
 }
@@ -213,7 +211,7 @@ TEST(StepGraphs, HaveTheSameBitsHoweverTheyArePlanned) {
         options.static_shares = static_shares;
         options.frozen_parameters = frozen;
         Twins twins("lite", WeightFormat::kInt8, {}, 3, 24, options);
-        run_batches(twins);
+        run_batches(twins, {1, 3, 8});
       }
     }
   }
@@ -248,9 +246,9 @@ TEST(StepGraphs, SayWhichOperatorCannotBeRecordedAndLeaveTheStepToTheCaller) {
   EXPECT_EQ(twins.graphs().captured(1, 1), nullptr);
   EXPECT_EQ(twins.graphs().captured(1, 1), nullptr);
   EXPECT_EQ(twins.graphs().report().backend, "eager");
-  EXPECT_THAT(twins.warnings(),
-              ::testing::ElementsAre("the step could not be captured as a graph (rms_norm reference "
-                                     "cannot be recorded); it runs eagerly"));
+  EXPECT_THAT(twins.warnings(), ::testing::ElementsAre(
+                                    "the step could not be captured as a graph (rms_norm reference "
+                                    "cannot be recorded); it runs eagerly"));
   options.strict = true;
   Twins strict("lite", WeightFormat::kF32, kernels, 1, 24, options);
   EXPECT_THROW(strict.graphs().captured(1, 1), Error);

@@ -159,8 +159,9 @@ class StepRecorder {
     const RecordedRows normed = ops::record_rows(recorder_, name("normed"), rows_, c_.hidden_size,
                                                  every ? Copies::kPerWorker : Copies::kOne);
     p_.kernels.record_rms_norm(
-        recorder_, {.name = name(what), .op = {}, .spread = every ? Spread::kEvery : Spread::kShared},
-        x_, weight.floats(), static_cast<float>(c_.rms_norm_eps), normed);
+        recorder_,
+        {.name = name(what), .op = {}, .spread = every ? Spread::kEvery : Spread::kShared}, x_,
+        weight.floats(), static_cast<float>(c_.rms_norm_eps), normed);
     return normed;
   }
 
@@ -187,9 +188,9 @@ class StepRecorder {
       attend_absorbed(w, q, {values, c_.n_heads, c_.v_dim}, cache);
     } else {
       in(StepPart::kAttention);
-      ops::record_mha_attention(recorder_, {name("attention"), q.rows,
-                                            p_.cache.expanded_layer(layer_), cache,
-                                            p_.inputs.visible(), c_.attention_scale(), values});
+      ops::record_mha_attention(recorder_,
+                                {name("attention"), q.rows, p_.cache.expanded_layer(layer_), cache,
+                                 p_.inputs.visible(), c_.attention_scale(), values});
     }
     in(StepPart::kOutput);
     ops::record_linear(recorder_, name("output"), values, w.o, x_, ops::Epilogue::kAdd);
@@ -199,8 +200,7 @@ class StepRecorder {
   // The query of every head, not rotated yet.
   RecordedHeads query(const AttentionWeights& w, const RecordedRows& normed) {
     in(StepPart::kQuery);
-    const RecordedRows q =
-        ops::record_rows(recorder_, name("q"), rows_, c_.n_heads * c_.qk_dim());
+    const RecordedRows q = ops::record_rows(recorder_, name("q"), rows_, c_.n_heads * c_.qk_dim());
     if (w.q_a.empty()) {
       ops::record_linear(recorder_, name("query"), normed, w.q, q);
       return {q, c_.n_heads, c_.qk_dim()};
@@ -217,12 +217,11 @@ class StepRecorder {
 
   void rotate(const RecordedHeads& q) {
     in(StepPart::kQuery);
-    const RecordedRows rotated = q.rows.columns_from(
-        c_.qk_nope_dim, q.rows.columns - c_.qk_nope_dim, kRotated);
-    p_.kernels.record_rope(recorder_,
-                           {.name = name("query rotation"), .op = {}, .spread = beside()},
-                           {rotated, c_.n_heads, c_.qk_dim(), p_.inputs.cos(), p_.inputs.sin(),
-                            p_.inputs.half()});
+    const RecordedRows rotated =
+        q.rows.columns_from(c_.qk_nope_dim, q.rows.columns - c_.qk_nope_dim, kRotated);
+    p_.kernels.record_rope(
+        recorder_, {.name = name("query rotation"), .op = {}, .spread = beside()},
+        {rotated, c_.n_heads, c_.qk_dim(), p_.inputs.cos(), p_.inputs.sin(), p_.inputs.half()});
   }
 
   // The KV prolog as one kernel, where one was chosen.
@@ -256,12 +255,10 @@ class StepRecorder {
     const RecordedRows latent = projected.columns_from(0, c_.kv_lora_rank, kFront);
     const RecordedRows k_pe = projected.columns_from(c_.kv_lora_rank, c_.qk_rope_dim, kRotated);
     add_bias("prolog bias", w.kv_a_bias, projected, spread);
-    p_.kernels.record_rms_norm(recorder_,
-                               {.name = name("prolog norm"), .op = {}, .spread = spread}, latent,
-                               w.kv_a_norm.floats(), kLatentNormEps, latent);
-    p_.kernels.record_rope(
-        recorder_, {.name = name("prolog rotation"), .op = {}, .spread = spread},
-        {k_pe, 1, 0, p_.inputs.cos(), p_.inputs.sin(), p_.inputs.half()});
+    p_.kernels.record_rms_norm(recorder_, {.name = name("prolog norm"), .op = {}, .spread = spread},
+                               latent, w.kv_a_norm.floats(), kLatentNormEps, latent);
+    p_.kernels.record_rope(recorder_, {.name = name("prolog rotation"), .op = {}, .spread = spread},
+                           {k_pe, 1, 0, p_.inputs.cos(), p_.inputs.sin(), p_.inputs.half()});
     if (p_.cache.form() == KvCacheForm::kLatent) {
       launch("cache", "write", spread, {projected.use()}, {{cache}},
              WriteLatentBody{&p_.cache, layer_, p_.inputs.slot(), projected});
@@ -294,9 +291,8 @@ class StepRecorder {
                               part(absorbed, 0, kFront));
     in(StepPart::kAttention);
     const bool recorded = ops::record_mla_attention(
-        recorder_,
-        {name("attention"), absorbed, p_.cache.layer(layer_), cache, p_.inputs.visible(),
-         p_.cache.n_tokens(), c_.attention_scale(), w.latent_to_value, values});
+        recorder_, {name("attention"), absorbed, p_.cache.layer(layer_), cache, p_.inputs.visible(),
+                    p_.cache.n_tokens(), c_.attention_scale(), w.latent_to_value, values});
     if (!recorded) fail(ErrorCode::kUnsupported, "mla_attention native cannot be recorded");
   }
 
@@ -319,9 +315,8 @@ class StepRecorder {
     in(StepPart::kNorm);
     const RowCount n = p_.inputs.logits();
     const bool every = ops::every_worker_computes(n, c_.hidden_size);
-    const RecordedRows selected =
-        ops::record_rows(recorder_, "selected", n, c_.hidden_size,
-                         every ? Copies::kPerWorker : Copies::kOne);
+    const RecordedRows selected = ops::record_rows(recorder_, "selected", n, c_.hidden_size,
+                                                   every ? Copies::kPerWorker : Copies::kOne);
     const Spread spread = every ? Spread::kEvery : Spread::kShared;
     recorder_.launch({"selection", "copy", {}, spread, {x_.use()}, {selected.use()}},
                      SelectBody{x_, selected, p_.inputs.selected()});

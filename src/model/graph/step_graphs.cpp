@@ -60,6 +60,7 @@ StepGraphs::StepGraphs(const ModelConfig& config, const ModelWeights& weights,
       std::ranges::adjacent_find(buckets, std::greater_equal<>()) != buckets.end()) {
     fail(ErrorCode::kInvalidArgument, "graph buckets must be numbers of tokens that rise from 1");
   }
+  same_prolog_.resize(static_cast<std::size_t>(buckets.back()) + 1);
   report_.backend = "tessera";
 }
 
@@ -69,16 +70,19 @@ std::optional<std::int64_t> StepGraphs::bucket_for(std::int64_t n) const {
   return *bucket;
 }
 
-// Whether "auto" takes the same prolog for steps of both sizes.
-bool StepGraphs::same_prolog(std::int64_t a, std::int64_t b) {
-  const auto call = [&](std::int64_t rows) {
+// Whether "auto" takes the same prolog for steps of both sizes; found out once.
+bool StepGraphs::same_prolog(std::int64_t rows, std::int64_t bucket) {
+  std::optional<bool>& known = same_prolog_[static_cast<std::size_t>(rows)];
+  if (known) return *known;
+  const auto call = [&](std::int64_t n) {
     static constexpr float kNothing = 0;
     ops::MlaPrologCall probe;
-    probe.hidden = {&kNothing, rows, config_.hidden_size};
+    probe.hidden = {&kNothing, n, config_.hidden_size};
     cache_.direct_to(0, probe);
     return probe;
   };
-  return a == b || kernels_.same_prolog(call(a), call(b));
+  known = rows == bucket || kernels_.same_prolog(call(rows), call(bucket));
+  return *known;
 }
 
 StepGraphs::Captured* StepGraphs::captured(std::int64_t rows, std::int64_t n_logits) {

@@ -49,7 +49,7 @@ class StepGraphs {
     std::optional<graph::Graph> graph;  // always there once recorded
     RecordedStep step;
     std::vector<ops::StepPart> parts;  // of every launch
-    std::int64_t rows = 0;  // of the last replay
+    std::int64_t rows = 0;             // of the last replay
     std::int64_t n_logits = 0;
   };
   // The graph for steps of so many tokens and logits, recorded now if need be; nothing as above.
@@ -62,7 +62,7 @@ class StepGraphs {
  private:
   std::optional<std::int64_t> bucket_for(std::int64_t n) const;
   std::unique_ptr<Captured> capture(std::int64_t rows, std::int64_t n_logits);
-  bool same_prolog(std::int64_t a, std::int64_t b);
+  bool same_prolog(std::int64_t rows, std::int64_t bucket);
   void add_to_report(const Captured& captured, std::int64_t bucket);
   void replay(Captured& captured);
 
@@ -74,6 +74,7 @@ class StepGraphs {
   const GraphOptions options_;
   ops::RopeFrequencies frequencies_;
   bool failed_ = false;
+  std::vector<std::optional<bool>> same_prolog_;  // by rows, up to the largest bucket
   std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Captured>> graphs_;
   GraphReport report_;
   TimingObserver observer_;

@@ -31,9 +31,9 @@ class StepInputs {
   const float* cos() const { return cos_.data(); }  // [rows, half]
   const float* sin() const { return sin_.data(); }
   std::int64_t half() const { return half_; }
-  const std::int32_t* slot() const { return slot_.data(); }    // [rows]
-  const std::int32_t* block() const { return block_.data(); }  // [rows]: its page
-  const std::int32_t* place() const { return place_.data(); }  // [rows]: and where in it
+  const std::int32_t* slot() const { return slot_.data(); }              // [rows]
+  const std::int32_t* block() const { return block_.data(); }            // [rows]: its page
+  const std::int32_t* place() const { return place_.data(); }            // [rows]: and where in it
   const ops::VisibleTokens* visible() const { return visible_.data(); }  // [rows]
   const std::int32_t* selected() const { return selected_.data(); }      // [logits]: rows
 

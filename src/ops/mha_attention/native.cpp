@@ -123,8 +123,7 @@ struct RecordedBody {
     const auto heads = [&](const Rows& rows, std::int64_t dim) {
       return Heads{rows.data, rows.rows, call.cache.heads, rows.stride, dim};
     };
-    const Heads query =
-        heads(call.query.at(worker), call.cache.nope_dim + call.cache.rope_dim);
+    const Heads query = heads(call.query.at(worker), call.cache.nope_dim + call.cache.rope_dim);
     const Heads out = heads(call.out.at(worker), call.cache.v_dim);
     for (std::int64_t task = begin; task < end; ++task) {
       run_task(task, query, call.cache, call.visible, call.scale, out,

@@ -52,13 +52,12 @@ void share_pieces(const GeneratedCall& call, std::int64_t row_values, std::int64
 
   executor.parallel_for(call.units(), call.units() * kHeadGroup * row_values * 4,
                         [&](std::int64_t unit, Worker&) { call.pack(unit, packed(unit)); });
-  executor.parallel_for(
-      std::ssize(list), call.work(), [&](std::int64_t task, Worker& worker) {
-        const auto index = static_cast<std::size_t>(task);
-        const Piece& piece = list[index];
-        call.attend_piece(call.row_of(piece.unit), piece.index, packed(piece.unit), state(index),
-                          task_memory(call, worker));
-      });
+  executor.parallel_for(std::ssize(list), call.work(), [&](std::int64_t task, Worker& worker) {
+    const auto index = static_cast<std::size_t>(task);
+    const Piece& piece = list[index];
+    call.attend_piece(call.row_of(piece.unit), piece.index, packed(piece.unit), state(index),
+                      task_memory(call, worker));
+  });
   // Four heads at a time: their outputs stay in the first-level cache.
   constexpr std::int64_t kHeads = 4;
   constexpr std::int64_t kParts = kHeadGroup / kHeads;

@@ -45,15 +45,11 @@ class GeneratedCall {
   std::int64_t groups() const { return groups_; }
   std::int64_t units() const { return query_.rows * groups_; }
   std::int64_t row_of(std::int64_t unit) const { return unit / groups_; }
-  std::int64_t first_head(std::int64_t unit) const {
-    return unit % groups_ * tile::kHeadGroup;
-  }
+  std::int64_t first_head(std::int64_t unit) const { return unit % groups_ * tile::kHeadGroup; }
   std::int64_t heads_of(std::int64_t unit) const {
     return std::min<std::int64_t>(tile::kHeadGroup, query_.heads - first_head(unit));
   }
-  std::int64_t pieces(std::int64_t row) const {
-    return pieces_of(length(row), cache_.page_tokens);
-  }
+  std::int64_t pieces(std::int64_t row) const { return pieces_of(length(row), cache_.page_tokens); }
   // The most pieces that a row of up to `longest` tokens has.
   static std::int64_t most_pieces(std::int64_t longest, std::int64_t page_tokens) {
     std::int64_t most = pieces_of(longest, page_tokens);

@@ -22,12 +22,9 @@ struct Shared {
 
   RowCount count() const { return recorded.query.rows.count; }
   GeneratedCall call(int worker) const {
-    return {*kernel,
-            recorded.query.at(worker),
-            recorded.cache,
-            {recorded.visible, static_cast<std::size_t>(*count().now)},
-            recorded.scale,
-            attended.at(worker)};
+    return {*kernel,        recorded.query.at(worker),
+            recorded.cache, {recorded.visible, static_cast<std::size_t>(*count().now)},
+            recorded.scale, attended.at(worker)};
   }
   std::byte* state(const GeneratedCall& call, std::int64_t piece) const {
     return states.data + static_cast<std::size_t>(piece) * call.state_bytes();
@@ -124,13 +121,12 @@ bool record_mla_attention(graph::Recorder& recorder, const RecordedAttention& ca
   auto shared = std::make_shared<Shared>();
   shared->recorded = call;
   shared->kernel = &GeneratedCall::kernel_for(call.cache);
-  shared->attended = {record_rows(recorder, call.name + " latents", count,
-                                  heads * call.cache.latent_dim),
-                      heads, call.cache.latent_dim};
+  shared->attended = {
+      record_rows(recorder, call.name + " latents", count, heads * call.cache.latent_dim), heads,
+      call.cache.latent_dim};
   const GeneratedCall shape = shared->call(0);
   const std::int64_t pieces =
-      count.max * shape.groups() *
-      GeneratedCall::most_pieces(call.longest, call.cache.page_tokens);
+      count.max * shape.groups() * GeneratedCall::most_pieces(call.longest, call.cache.page_tokens);
   graph::BufferInfo states;
   states.name = call.name + " states";
   states.bytes = static_cast<std::size_t>(pieces) * shape.state_bytes();

@@ -45,9 +45,8 @@ class Latent : public MlaProlog {
     const prolog::Tokens tokens(call, executor);
     const RegionScope region(executor.profile());
     kernel(call.layout)(
-        executor,
-        arguments(argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}), tokens,
-                  call));
+        executor, arguments(argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
+                            tokens, call));
   }
 
   bool record(graph::Recorder& recorder, const RecordedProlog& call) const override {

@@ -92,7 +92,7 @@ struct Shared {
   float* inner_row(std::int64_t row, int worker) const {
     return reinterpret_cast<float*>(inner_values.copy(worker)) + row * inner;
   }
-  double expert_bytes(const PackedLinear FeedForward::*matrix) const {
+  double expert_bytes(const PackedLinear FeedForward::* matrix) const {
     return static_cast<double>(*n_chosen) *
            static_cast<double>((call.experts.front().*matrix).bytes());
   }
@@ -160,9 +160,7 @@ struct UpBody {
   SharedPointer shared;
 
   std::int64_t strips() const { return shared->call.experts.front().gate_up.strips(); }
-  std::int64_t tasks(int worker) const noexcept {
-    return shared->lists(worker).n_parts * strips();
-  }
+  std::int64_t tasks(int worker) const noexcept { return shared->lists(worker).n_parts * strips(); }
   void run(std::int64_t begin, std::int64_t end, int worker) const noexcept {
     const ExpertLists lists = shared->lists(worker);
     const std::int64_t n = strips();
@@ -179,8 +177,8 @@ struct UpBody {
       call.out = shared->inner_row(part.first, worker);
       call.out_stride = shared->inner * kFloat;
       call.epilogue = Epilogue::kSwiglu;
-      shared->up->multiply(call, std::max(begin - i * n, std::int64_t{0}),
-                           std::min(end - i * n, n), 0, shared->up->plan().blocks(call.rows));
+      shared->up->multiply(call, std::max(begin - i * n, std::int64_t{0}), std::min(end - i * n, n),
+                           0, shared->up->plan().blocks(call.rows));
     }
   }
   graph::Work work() const noexcept {
@@ -218,9 +216,7 @@ struct DownBody {
   SharedPointer shared;
   std::optional<RecordedOperand> shared_inner;  // of the shared experts, which come first
 
-  std::int64_t tasks(int) const noexcept {
-    return shared->call.experts.front().down.strips();
-  }
+  std::int64_t tasks(int) const noexcept { return shared->call.experts.front().down.strips(); }
   void run(std::int64_t begin, std::int64_t end, int worker) const noexcept {
     const RecordedMoe& moe = shared->call;
     const Rows y = moe.y.at(worker);
@@ -298,8 +294,8 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
   s.down = &tile::shared_product(any.down.layout());
   s.inner = any.down.k();
   s.one_row = count.max == 1;
-  s.lists_memory = values(recorder, name + " lists",
-                          static_cast<std::int64_t>(s.routing.bytes()), true);
+  s.lists_memory =
+      values(recorder, name + " lists", static_cast<std::int64_t>(s.routing.bytes()), true);
   s.scores = record_rows(recorder, name + " scores", count, call.router->n());
 
   // The router beside the shared experts, which do not wait for it.
@@ -308,10 +304,8 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
   std::optional<RecordedOperand> operand;
   RecordedRows shared_inner;
   if (with_shared) {
-    operand =
-        record_operand(recorder, name + " input", call.x, call.shared->gate_up.layout());
-    shared_inner =
-        record_rows(recorder, name + " shared inner", count, call.shared->down.k());
+    operand = record_operand(recorder, name + " input", call.x, call.shared->gate_up.layout());
+    shared_inner = record_rows(recorder, name + " shared inner", count, call.shared->down.k());
   }
   record_linear(recorder, name + " router", as_fp32, *call.router, s.scores);
   if (with_shared) {
@@ -369,8 +363,8 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
                          .reads = {{s.inner_rounded.buffer}, {s.lists_memory.buffer}, call.y.use()},
                          .writes = {call.y.use()}};
   if (with_shared) {
-    down.shared_inner = record_operand(recorder, name + " shared inner", shared_inner,
-                                       call.shared->down.layout());
+    down.shared_inner =
+        record_operand(recorder, name + " shared inner", shared_inner, call.shared->down.layout());
     info.reads.push_back({down.shared_inner->memory.buffer});
   }
   recorder.launch(std::move(info), down);

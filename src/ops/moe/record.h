@@ -22,8 +22,8 @@ struct RecordedMoe {
   const PackedLinear* router = nullptr;
   RouterParameters routing;
   std::span<const FeedForward> experts;
-  const FeedForward* shared = nullptr;  // may be empty
-  RecordedRows y;                       // += shared(x) + the chosen experts
+  const FeedForward* shared = nullptr;   // may be empty
+  RecordedRows y;                        // += shared(x) + the chosen experts
   std::int64_t* experts_read = nullptr;  // += experts whose weights a replay read
 };
 

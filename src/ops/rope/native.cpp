@@ -1,6 +1,6 @@
-#include "ops/rope/rope.h"
-
 #include <utility>
+
+#include "ops/rope/rope.h"
 
 namespace tessera::ops {
 

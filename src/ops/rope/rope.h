@@ -72,7 +72,7 @@ void rope_reference(const Heads& x, const ConstRows& cos, const ConstRows& sin, 
 
 // Heads of a recorded step, and what rotates them.
 struct RecordedRotation {
-  RecordedRows x;                // from the first rotated value of the first head on
+  RecordedRows x;  // from the first rotated value of the first head on
   std::int64_t heads = 0;
   std::int64_t head_stride = 0;  // in elements
   const float* cos = nullptr;    // [rows, half], which a replay finds filled
