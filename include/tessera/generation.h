@@ -58,6 +58,10 @@ struct GenerationOptions {
 
   GraphOptions graph;
 
+  // A file for the timeline of all steps but those of the warm-up, for Chrome's or Perfetto's
+  // viewer; empty: none.
+  std::string trace_file;
+
   // Called as text comes up, with the index of the prompt and a piece of complete UTF-8; all pieces
   // together are Completion::text.
   std::function<void(std::size_t prompt, std::string_view text)> on_text;

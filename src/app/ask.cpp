@@ -249,6 +249,7 @@ void run(AskOptions& options) {
   }
   const std::vector<std::string> prompts = prompts_of(options);
   if (!options.report_file.empty()) require_writable(options.report_file);
+  if (!options.generation.trace_file.empty()) require_writable(options.generation.trace_file);
   Measured m;
   m.model_folder = model_folder(options.model);
   m.mode = mode_of(options.model);
@@ -345,6 +346,7 @@ void add_ask_command(CLI::App& app) {
                   "token (default: 1,2)")
       ->check(lengths());
   add_graph_options(*ask, options->graph);
+  add_trace_option(*ask, generation.trace_file);
   ask->add_option("--report-file", options->report_file, "write all measurements as JSON")
       ->check(not_empty("the name of a file"));
   ask->callback([options] { run(*options); });

@@ -32,6 +32,11 @@ void add_graph_options(CLI::App& command, GraphFlags& flags) {
                    "a step that cannot be recorded is an error, not a warning");
 }
 
+void add_trace_option(CLI::App& command, std::string& file) {
+  command.add_option("--trace", file, "write a timeline for Chrome's or Perfetto's viewer")
+      ->check(not_empty("the name of a file"));
+}
+
 GraphOptions graph_options(const GraphFlags& flags) {
   GraphOptions options;
   options.enabled = flags.use_graph;

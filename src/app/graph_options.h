@@ -21,6 +21,9 @@ struct GraphFlags {
 
 void add_graph_options(CLI::App& command, GraphFlags& flags);
 
+// --trace FILE.
+void add_trace_option(CLI::App& command, std::string& file);
+
 GraphOptions graph_options(const GraphFlags& flags);
 
 // {buckets, ops, phases, barriers, arena_bytes, eager_bytes, replays, eager_steps}.

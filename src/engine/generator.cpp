@@ -9,6 +9,7 @@
 
 #include "base/fail.h"
 #include "engine/sampler.h"
+#include "engine/step_trace.h"
 #include "engine/stop_matcher.h"
 #include "model/graph/step_graphs.h"
 #include "text/stream_decoder.h"
@@ -143,12 +144,14 @@ class Run {
   GenerationResult finish() && {
     GenerationResult result;
     warm_up(result);
+    if (!options_.trace_file.empty()) start_trace();
     clock_ = Stopwatch();
     prefill(result);
     decode(result);
     for (Sequence& s : sequences_) result.completions.push_back(std::move(s.completion));
     result.generate_s = clock_.seconds();
     if (graphs_) result.graph = graphs_->report();
+    if (trace_) trace_->write(options_.trace_file);
     return result;
   }
 
@@ -225,7 +228,18 @@ class Run {
       if (const auto logits = graphs_->run(segments)) return *logits;
       graphs_->count_eager_step();
     }
-    return forward_.run(segments, cache_);
+    if (trace_) trace_->start_step();
+    const ops::ConstRows logits = forward_.run(segments, cache_);
+    if (trace_) trace_->stop_step();
+    return logits;
+  }
+
+  void start_trace() {
+    trace_.emplace(parts_.executor);
+    if (!graphs_) return;
+    graphs_->observe([this](const graph::Graph& graph, const graph::Timing& timing) {
+      trace_->add(graph, timing);
+    });
   }
 
   // Steps of up to prefill_chunk prompt tokens, filled from the prompts in order.
@@ -328,6 +342,7 @@ class Run {
   KvCache cache_;
   ForwardPass forward_;
   std::optional<StepGraphs> graphs_;
+  std::optional<StepTrace> trace_;
   std::vector<Sequence> sequences_;
 };
 

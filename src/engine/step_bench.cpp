@@ -88,6 +88,17 @@ class Runner {
   }
 
   bool replayed() const { return graphs_.has_value(); }
+  void run_traced(StepTrace& trace) {
+    trace_ = &trace;
+    if (graphs_) {
+      graphs_->observe([&trace](const graph::Graph& graph, const graph::Timing& timing) {
+        trace.add(graph, timing);
+      });
+    }
+    run();
+    trace_ = nullptr;
+    if (graphs_) graphs_->observe(nullptr);
+  }
   GraphReport report() const { return graphs_ ? graphs_->report() : GraphReport(); }
 
   Sample run() {
@@ -118,6 +129,7 @@ class Runner {
                                   static_cast<std::size_t>(tokens_of(index)));
       segments_[s].n_logits = logits_of(index);
     }
+    if (trace_ != nullptr) return traced_step();
     const Observed observed(model_.executor, profile_);
     const auto start = ops::StepProfile::Clock::now();
     profile_.start();
@@ -131,6 +143,13 @@ class Runner {
       sample.times[p].seconds += time.seconds;
       sample.times[p].in_regions += time.in_regions;
     }
+  }
+
+  void traced_step() {
+    if (graphs_ && graphs_->run(segments_)) return;
+    trace_->start_step();
+    forward_.run(segments_, cache_);
+    trace_->stop_step();
   }
 
   // What the steps had to do.
@@ -162,6 +181,7 @@ class Runner {
   KvCache cache_;
   ForwardPass forward_;
   std::optional<StepGraphs> graphs_;
+  StepTrace* trace_ = nullptr;
   ops::StepProfile profile_;
   std::vector<Segment> segments_;
   std::vector<std::int64_t> experts_;  // of each step
@@ -304,6 +324,7 @@ std::vector<StepMeasurement> StepBench::measure(const StepWork& work, int n_samp
   std::vector<StepMeasurement> measured;
   for (std::size_t r = 0; r < runners.size(); ++r) {
     measured.push_back(std::move(measuring[r]).finish(runners[r]->report()));
+    if (trace_ != nullptr) runners[r]->run_traced(*trace_);
   }
   return measured;
 }

@@ -9,6 +9,7 @@
 
 #include "base/series.h"
 #include "engine/loaded_model.h"
+#include "engine/step_trace.h"
 #include "model/step_cost.h"
 #include "ops/limits/machine_limits.h"
 #include "ops/step_profile.h"
@@ -81,6 +82,9 @@ class StepBench {
   // the time of attention does not depend on them. The ids of tokens are random too. by_part
   // measures the parts: a clock is read some hundred times a step.
   //
+  // From now on one more sample of every mode is traced after the measured ones.
+  void trace(StepTrace* trace) { trace_ = trace; }
+
   // One measurement for each mode, their samples in turn.
   //
   // Throws what check_positions() throws, and Error(kOutOfMemory) for a cache that does not fit.
@@ -95,6 +99,7 @@ class StepBench {
   LoadedModel& model_;
   StepModes modes_;
   GraphOptions graph_;
+  StepTrace* trace_ = nullptr;
   ops::MachineLimits limits_;
 };
 

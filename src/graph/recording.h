@@ -55,6 +55,7 @@ struct Work {
 struct LaunchInfo {
   std::string name;            // "layer 3 q"
   std::string_view op;         // "linear"
+  std::string shape = {};      // "bf16 [3072, 2048]", for people
   std::string_view part = {};  // of the step: "query"; the recorder's, where it is left empty
   Spread spread = Spread::kShared;
   std::vector<Use> reads = {};

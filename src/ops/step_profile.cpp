@@ -78,7 +78,10 @@ void StepProfile::enter_region() {
 }
 
 void StepProfile::leave_region() {
-  if (times_) current().in_regions += between(region_since_, Clock::now());
+  if (!times_) return;
+  const Clock::time_point now = Clock::now();
+  current().in_regions += between(region_since_, now);
+  if (regions_ != nullptr) regions_->ran(0, region_since_, now);
 }
 
 }  // namespace tessera::ops

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/thread_pool.h"
+
 namespace tessera::ops {
 
 enum class StepPart {
@@ -41,7 +43,9 @@ class StepProfile {
   };
 
   // Without `times` only the experts are counted.
-  explicit StepProfile(bool times) : times_(times) {}
+  // regions: also told of every region, as the first worker's; or nobody.
+  explicit StepProfile(bool times, RegionObserver* regions = nullptr)
+      : times_(times), regions_(regions) {}
 
   void start();  // forgets what was
   void stop();
@@ -58,11 +62,13 @@ class StepProfile {
   void move_to(StepPart part, double seconds);
 
   bool measures_times() const { return times_; }
+  StepPart part() const { return part_; }
 
  private:
   Time& current() { return parts_[static_cast<std::size_t>(part_)]; }
 
   bool times_;
+  RegionObserver* regions_;
   StepPart part_ = StepPart::kOutside;
   Clock::time_point since_;
   Clock::time_point region_since_;

@@ -1,5 +1,8 @@
 #include "app/bench/step_options.h"
 
+#include <optional>
+#include <utility>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -110,6 +113,7 @@ void add_step_options(CLI::App& command, StepOptions& options) {
       ->check(whole_number(1, 10'000))
       ->capture_default_str();
   command.add_flag("--by-op", options.by_op, "also measure each operator");
+  add_trace_option(command, options.trace_file);
   command.add_option("--json", options.json_file, "write all measurements as JSON")
       ->check(not_empty("the name of a file"));
 }
@@ -117,6 +121,7 @@ void add_step_options(CLI::App& command, StepOptions& options) {
 void run_step_bench(const std::string& command, const StepOptions& options,
                     const std::vector<StepWork>& work) {
   if (!options.json_file.empty()) require_writable(options.json_file);
+  if (!options.trace_file.empty()) require_writable(options.trace_file);
   const std::string folder = model_folder(options.model);
   const LoadOptions load = load_options(options.model);
   LoadedModel model(folder, load);
@@ -125,6 +130,8 @@ void run_step_bench(const std::string& command, const StepOptions& options,
 
   const GraphOptions graph = graph_options(options.graph);
   StepBench bench(model, modes_of(options), graph);
+  std::optional<StepTrace> trace;
+  if (!options.trace_file.empty()) bench.trace(&trace.emplace(model.executor));
   print_head(command, options, model);
   std::vector<StepMeasurement> measured;
   for (const StepWork& w : work) {
@@ -134,6 +141,7 @@ void run_step_bench(const std::string& command, const StepOptions& options,
     }
     flush_out();
   }
+  if (trace) trace->write(options.trace_file);
   for (const StepMeasurement& m : measured) {
     if (&m == &measured.front()) print_limits(m);
     if (options.by_op) print_parts(m);

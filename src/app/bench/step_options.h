@@ -20,6 +20,7 @@ struct StepOptions {
   int repeat = 9;
   bool by_op = false;
   std::string json_file;
+  std::string trace_file;
 };
 
 void add_step_options(CLI::App& command, StepOptions& options);

@@ -148,7 +148,7 @@ class StepRecorder {
   template <typename Body>
   void launch(std::string_view what, std::string_view op, Spread spread,
               std::vector<graph::Use> reads, std::vector<graph::Use> writes, Body body) {
-    recorder_.launch({name(what), op, {}, spread, std::move(reads), std::move(writes)},
+    recorder_.launch({name(what), op, {}, {}, spread, std::move(reads), std::move(writes)},
                      std::move(body));
   }
 
@@ -318,7 +318,7 @@ class StepRecorder {
     const RecordedRows selected = ops::record_rows(recorder_, "selected", n, c_.hidden_size,
                                                    every ? Copies::kPerWorker : Copies::kOne);
     const Spread spread = every ? Spread::kEvery : Spread::kShared;
-    recorder_.launch({"selection", "copy", {}, spread, {x_.use()}, {selected.use()}},
+    recorder_.launch({"selection", "copy", {}, {}, spread, {x_.use()}, {selected.use()}},
                      SelectBody{x_, selected, p_.inputs.selected()});
     p_.kernels.record_rms_norm(recorder_, {.name = "final norm", .op = {}, .spread = spread},
                                selected, p_.weights.final_norm.floats(),

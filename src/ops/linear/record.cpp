@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include <fmt/format.h>
+
 namespace tessera::ops {
 
 namespace {
@@ -88,6 +90,11 @@ struct HeadProductsBody {
 
 }  // namespace
 
+std::string shape_of(const PackedLinear& w) {
+  return fmt::format("{}{} [{}, {}]", w.is_gate_up() ? "2 x " : "", to_string(w.layout()), w.n(),
+                     w.k());
+}
+
 RecordedOperand record_operand(graph::Recorder& recorder, const std::string& name,
                                const RecordedRows& x, PanelLayout layout) {
   RecordedOperand operand;
@@ -123,6 +130,7 @@ void record_linear(graph::Recorder& recorder, const std::string& name, const Rec
   call.epilogue = epilogue;
   graph::LaunchInfo info{.name = name,
                          .op = "linear",
+                         .shape = shape_of(w),
                          .spread = Spread::kShared,
                          .reads = {{x.memory.buffer}},
                          .writes = {y.use()}};
@@ -144,6 +152,7 @@ void record_head_products(graph::Recorder& recorder, const std::string& name,
       recorder.buffer(head_operand_buffer(name + " input", x.rows.count, w));
   recorder.launch({.name = name,
                    .op = "linear",
+                   .shape = fmt::format("{} heads, {}", x.heads, shape_of(w.front())),
                    .spread = Spread::kShared,
                    .reads = {x.rows.use()},
                    .writes = {y.rows.use(), {prepared.buffer}}},

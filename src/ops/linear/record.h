@@ -19,6 +19,9 @@ struct RecordedOperand {
   std::int64_t k = 0;
 };
 
+// "i8g32 [3072, 2048]".
+std::string shape_of(const PackedLinear& w);
+
 // Each worker rounds the rows for itself where they are few.
 RecordedOperand record_operand(graph::Recorder& recorder, const std::string& name,
                                const RecordedRows& x, PanelLayout layout);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <fmt/format.h>
+
 #include "ops/mla_attention/generated_call.h"
 
 namespace tessera::ops {
@@ -139,6 +141,7 @@ bool record_mla_attention(graph::Recorder& recorder, const RecordedAttention& ca
 
   recorder.launch({.name = call.name,
                    .op = "attention",
+                   .shape = fmt::format("{} heads, rows of {}", heads, call.cache.row_values()),
                    .spread = Spread::kShared,
                    .reads = {call.query.rows.use(), {call.cache_buffer}},
                    .writes = {{shared->states.buffer}, {shared->task.buffer}}},
@@ -149,6 +152,7 @@ bool record_mla_attention(graph::Recorder& recorder, const RecordedAttention& ca
   recorder.launch(
       {.name = call.name + " values",
        .op = "linear",
+       .shape = fmt::format("{} heads, {}", heads, shape_of(call.latent_to_value.front())),
        .spread = Spread::kShared,
        .reads = {{shared->states.buffer}},
        .writes = {{shared->states.buffer},

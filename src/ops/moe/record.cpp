@@ -317,7 +317,6 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
   recorder.set_part(to_string(StepPart::kRouter));
   recorder.launch({.name = name + " choice",
                    .op = "route",
-                   .part = {},
                    .spread = Spread::kEvery,
                    .reads = {s.scores.use()},
                    .writes = {{s.lists_memory.buffer}}},
@@ -341,6 +340,7 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
   s.inner_values = values(recorder, name + " inner", n_choices * s.inner * kFloat, false);
   recorder.launch({.name = name + " up",
                    .op = "experts",
+                   .shape = "chosen of " + shape_of(any.gate_up),
                    .spread = Spread::kShared,
                    .reads = {{s.rounded.buffer}, {s.lists_memory.buffer}},
                    .writes = {{s.inner_values.buffer}}},
@@ -359,6 +359,7 @@ void record_moe(graph::Recorder& recorder, const RecordedMoe& call) {
   DownBody down{made, std::nullopt};
   graph::LaunchInfo info{.name = name + " down",
                          .op = "experts",
+                         .shape = "chosen of " + shape_of(any.down),
                          .spread = Spread::kShared,
                          .reads = {{s.inner_rounded.buffer}, {s.lists_memory.buffer}, call.y.use()},
                          .writes = {call.y.use()}};
