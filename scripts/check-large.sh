@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks at the real dimensions of DeepSeek-V2-Lite, with random weights, in build/large. Says what it
-# skips and why.
+# Checks at the real dimensions of DeepSeek-V2-Lite, with random weights, in build/large, and those that
+# need a browser. Says what it skips and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,6 +42,14 @@ for cpu in native haswell; do
   "$tessera" verify "${target[@]}" >"$work/verify-$cpu.txt" || { tail -n 1 "$work/verify-$cpu.txt"; exit 1; }
   tail -n 1 "$work/verify-$cpu.txt"
 done
+
+if [ -x build/release/bin/browser_test ]; then
+  echo "== the page of tessera analyze in chromium"
+  build/release/bin/browser_test --gtest_brief=1
+else
+  skip "the page of tessera analyze in a browser" \
+    "chromium was not found when the build was configured, or the tests are not built"
+fi
 
 check_layers 2 bf16 2200 2600
 check_layers 2 int8 2200 1500

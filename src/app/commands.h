@@ -7,6 +7,7 @@ class App;
 
 namespace tessera::app {
 
+void add_analyze_command(CLI::App& app);
 void add_ask_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_graph_command(CLI::App& app);

@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   CLI::App command("Runs DeepSeek-V2 models straight from a Hugging Face folder.", "tessera");
   command.set_version_flag("--version", "tessera " + std::string(tessera::version()));
   command.require_subcommand(1);
+  app::add_analyze_command(command);
   app::add_ask_command(command);
   app::add_bench_command(command);
   app::add_graph_command(command);

@@ -154,6 +154,17 @@ std::optional<double> JsonObject::optional_positive(std::string_view key) const 
   return required_positive(key);
 }
 
+std::vector<double> JsonObject::required_numbers(std::string_view key) const {
+  const json* value = find(key);
+  if (value == nullptr) fail_missing(key);
+  if (!value->is_array()) refuse(key, "an array of numbers");
+  std::vector<double> numbers;
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    numbers.push_back(to_number((*value)[i], fmt::format("{}[{}]", key, i)));
+  }
+  return numbers;
+}
+
 std::optional<bool> JsonObject::optional_bool(std::string_view key) const {
   const json* value = find(key);
   if (value == nullptr) return std::nullopt;

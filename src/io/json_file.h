@@ -56,6 +56,8 @@ class JsonObject {
   double required_positive(std::string_view key) const;
   std::optional<double> optional_positive(std::string_view key) const;
 
+  std::vector<double> required_numbers(std::string_view key) const;  // an array of numbers
+
   std::optional<bool> optional_bool(std::string_view key) const;
   std::string required_string(std::string_view key) const;
   std::optional<std::string> optional_string(std::string_view key) const;

@@ -1,14 +1,11 @@
 #include "model/synth.h"
 
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/statvfs.h>
 
 #include "base/fail.h"
 #include "base/thread_pool.h"
@@ -16,6 +13,7 @@
 #include "io/quote.h"
 #include "io/text_file.h"
 #include "model/config.h"
+#include "model/synth/disk_space.h"
 #include "model/synth/shard.h"
 #include "model/weights.h"
 
@@ -26,8 +24,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr double kDiskReserve = 1.05;
 
 // A file that is copied or written as it is.
 struct TextFile {
@@ -104,33 +100,6 @@ void require_empty(const fs::path& folder) {
   }
   if (error) fail(ErrorCode::kIo, "{}: cannot be read ({})", folder.string(), error.message());
   fail(ErrorCode::kInvalidArgument, "{}: is not a folder; name a new one", folder.string());
-}
-
-// Free bytes of the disk that the folder is on, or will be on.
-double free_disk_bytes(const fs::path& folder) {
-  std::error_code error;
-  fs::path existing = fs::absolute(folder, error);
-  if (error) fail(ErrorCode::kIo, "{}: cannot be read ({})", folder.string(), error.message());
-  while (!fs::exists(existing, error) && existing.has_relative_path()) {
-    existing = existing.parent_path();
-  }
-  struct statvfs disk = {};
-  if (::statvfs(existing.c_str(), &disk) != 0) {
-    fail(ErrorCode::kIo, "{}: cannot be read ({})", existing.string(), std::strerror(errno));
-  }
-  return static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
-}
-
-void require_disk(const fs::path& folder, std::size_t bytes) {
-  const double needed = static_cast<double>(bytes) * kDiskReserve;
-  const double available = free_disk_bytes(folder);
-  if (needed > available) {
-    fail(ErrorCode::kIo,
-         "{}: the model needs {:.1f} GB of disk, 5 % of reserve included, but {:.1f} GB are free; "
-         "free "
-         "space or write fewer layers",
-         folder.string(), needed / 1e9, available / 1e9);
-  }
 }
 
 void create_folder(const fs::path& folder) {

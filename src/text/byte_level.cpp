@@ -41,4 +41,15 @@ std::optional<std::string> bytes_from_spelling(std::string_view spelling) {
   return bytes;
 }
 
+std::string spelling_of(unsigned char byte) {
+  char32_t character = byte;
+  if (!prints(byte)) {
+    character = 0x100;
+    for (unsigned before = 0; before < byte; ++before) character += !prints(before);
+  }
+  std::string spelling;
+  append_utf8(spelling, character);
+  return spelling;
+}
+
 }  // namespace tessera::text

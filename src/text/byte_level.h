@@ -12,4 +12,7 @@ namespace tessera::text {
 // character lies outside the alphabet, as in "<｜User｜>".
 std::optional<std::string> bytes_from_spelling(std::string_view spelling);
 
+// The character that stands for a byte.
+std::string spelling_of(unsigned char byte);
+
 }  // namespace tessera::text

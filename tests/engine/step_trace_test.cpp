@@ -1,6 +1,5 @@
 // What a timeline holds.
 #include <filesystem>
-#include <map>
 #include <set>
 #include <string>
 
@@ -16,7 +15,7 @@ namespace tessera {
 namespace {
 
 nlohmann::json events_of(bool graph) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   LoadOptions load;
   load.threads = 2;
   LanguageModel model = LanguageModel::load_without_tokenizer(TESSERA_DEMO_MODEL, load);
@@ -30,11 +29,8 @@ nlohmann::json events_of(bool graph) {
   return read_json_file(options.trace_file).at("traceEvents");
 }
 
-// Complete events lie within the time that they say, one after another on each track but for those
-// that hold others.
-TEST(StepTrace, HasATrackForEachThreadAndNothingOverlapsOnIt) {
+TEST(StepTrace, NamesTheLaunchesOfReplaysAndThePartsOfEagerSteps) {
   for (const bool graph : {false, true}) {
-    std::map<int, double> end;
     std::set<std::string> names;
     for (const auto& event : events_of(graph)) {
       if (event.at("ph") != "X") continue;

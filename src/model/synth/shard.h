@@ -7,17 +7,16 @@
 #include <functional>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/thread_pool.h"
 #include "model/config.h"
+#include "model/synth/piece_writer.h"
 #include "model/weights.h"
 
 namespace tessera {
 
 std::size_t bf16_bytes(const TensorShape& tensor);
 
-// Writes shards with all threads of the pool, holding two batches of 32 MB: one is computed while
-// the one before goes to the disk.
+// Writes shards with all threads of the pool.
 class ShardWriter {
  public:
   ShardWriter(const ModelConfig& config, std::uint64_t seed, ThreadPool& pool);
@@ -29,9 +28,7 @@ class ShardWriter {
  private:
   const ModelConfig& config_;
   std::uint64_t seed_;
-  ThreadPool& pool_;
-  Buffer computed_;
-  Buffer ready_;
+  PieceWriter pieces_;
 };
 
 }  // namespace tessera
