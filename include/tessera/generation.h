@@ -22,7 +22,7 @@ struct SamplingOptions {
   double min_p = 0;          // [0, 1]: drop what is less likely than this share of the likeliest
   double repetition_penalty =
       1;                   // > 0: logits of tokens already seen, divided (positive) or multiplied
-  std::uint64_t seed = 0;  // the same seed gives the same tokens (bf16: see GenerationResult)
+  std::uint64_t seed = 0;  // the same seed gives the same tokens
 
   bool greedy() const { return temperature == 0; }
 };
@@ -62,6 +62,10 @@ struct GenerationOptions {
   // viewer; empty: none.
   std::string trace_file;
 
+  // Called once, before the memory of the KV cache is taken: the tokens that it has room for, and
+  // its bytes.
+  std::function<void(std::int64_t tokens, std::size_t bytes)> on_kv_cache;
+
   // Called as text comes up, with the index of the prompt and a piece of complete UTF-8; all pieces
   // together are Completion::text.
   std::function<void(std::size_t prompt, std::string_view text)> on_text;
@@ -75,18 +79,16 @@ struct Completion {
   double time_to_first_token_s = 0;  // from the end of the warm-up
 };
 
-// Several sequences generated together.
-//
-// With bf16 weights a sequence's logits may differ in the last bits with the number of rows in a
-// step, because one row takes another path through the matrix library than several. A sampled
-// answer, or a greedy one where two tokens are nearly tied, may then change with the batch and with
-// prefill_chunk. With fp32 and fp16 weights no difference was seen.
+// Several sequences generated together. A sequence's tokens do not depend on the others, nor on
+// prefill_chunk.
 struct GenerationResult {
   std::vector<Completion> completions;  // one per prompt, in order
-  double warmup_s = 0;                  // steps that only made kernels ready
-  double generate_s = 0;                // the whole call after them
-  double prefill_s = 0;                 // steps that read prompts
-  double decode_s = 0;                  // steps of one token per sequence
+  std::int64_t kv_cache_tokens = 0;     // that the KV cache had room for
+  std::size_t kv_cache_bytes = 0;
+  double warmup_s = 0;    // steps that only made kernels ready
+  double generate_s = 0;  // the whole call after them
+  double prefill_s = 0;   // steps that read prompts
+  double decode_s = 0;    // steps of one token per sequence
   std::int64_t prefill_tokens = 0;
   std::int64_t decode_tokens =
       0;  // tokens that decode steps produced: all but each sequence's first

@@ -28,6 +28,9 @@ struct LoadOptions {
   bool use_pack_cache = true;
   std::uintmax_t pack_cache_bytes = std::uintmax_t{40} << 30;
   int threads = 0;  // 0: the CPUs this process may use
+  // Keeps each thread that is started on one CPU. Without effect where there are more threads than
+  // CPUs. The calling thread is never pinned.
+  bool pin_threads = false;
   KernelOptions kernels;
   WarnFn warn;  // called while loading and, as long as the model lives, while running
   // Called while weights are read, from one thread at a time, with bytes_done rising to

@@ -26,6 +26,8 @@ namespace tessera::app {
 namespace {
 
 constexpr const char* kDefaultPrompt = "你好";
+// Bytes of a KV cache that are said before they are taken, where nobody asked for a context.
+constexpr std::size_t kLargeCache = std::size_t{256} << 20;
 
 struct AskOptions {
   ModelOptions model;
@@ -182,6 +184,8 @@ nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) 
   report["tokenizer_load_s"] = model.tokenizer_load_s();
   report["model_load_s"] = model.model_load_s();
   report["model_load_peak_mem_mb"] = megabytes(m.load_peak_bytes);
+  report["kv_cache_tokens"] = r.kv_cache_tokens;
+  report["kv_cache_mb"] = megabytes(r.kv_cache_bytes);
   report["tokenize_s"] = m.tokenize_s;
   report["warmup_s"] = r.warmup_s;
   report["input_tokens"] = m.input_tokens();
@@ -221,14 +225,14 @@ void print_summary(const LanguageModel& model, const Measured& m) {
       "load            {:.2f} s (tokenizer {:.2f} s), peak memory {:.0f} MB; warm-up {:.2f} s\n"
       "prefill         {} tokens, {:.1f} tokens/s, first token after {:.3f} s\n"
       "generate        {} tokens in {:.2f} s, {:.1f} tokens/s (decode {:.1f} tokens/s)\n"
-      "memory          {:.0f} MB peak while generating\n",
+      "memory          {:.0f} MB peak while generating, KV cache for {} tokens {:.1f} MB\n",
       m.mode, to_string(model.format()), model.threads(), model.threads() == 1 ? "" : "s",
       kernels.rms_norm, kernels.rope, kernels.mla_prolog, kernels.kv_cache, graph_line(r.graph),
       model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes), r.warmup_s,
       r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
       r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
       per_second(m.generated_tokens(), r.generate_s), per_second(r.decode_tokens, r.decode_s),
-      megabytes(m.generate_peak_bytes)));
+      megabytes(m.generate_peak_bytes), r.kv_cache_tokens, megabytes(r.kv_cache_bytes)));
 }
 
 // One prompt streams; the answers of several follow one another when all are there.
@@ -277,6 +281,10 @@ void run(AskOptions& options) {
       flush_out();
     };
   }
+  generation.on_kv_cache = [&](std::int64_t tokens, std::size_t bytes) {
+    if (options.generation.context == 0 && bytes < kLargeCache) return;
+    write_err(fmt::format("KV cache: {} tokens, {:.1f} MB\n", tokens, megabytes(bytes)));
+  };
   reset_peak_resident();
   m.result = model.generate_ids(m.prompt_ids, generation);
   m.generate_peak_bytes = peak_resident_bytes();

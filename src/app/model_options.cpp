@@ -107,6 +107,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                    "neither use nor keep packed weights in the cache folder");
   command.add_option("--threads", options.threads, "threads (default: the CPUs of this process)")
       ->check(thread_count());
+  command.add_flag("--pin", options.pin, "keep each thread on one CPU");
   command.add_option("--device", options.device, "where to run")->capture_default_str();
   command.add_flag("--baseline", options.baseline, "native operators only");
   command.add_flag("--use-pto", options.use_pto, "tile RMSNorm, and no other kernel unless asked");
@@ -136,6 +137,7 @@ LoadOptions load_options(const ModelOptions& options) {
   load.packed = options.packed;
   load.use_pack_cache = !options.no_pack_cache;
   load.threads = options.threads;
+  load.pin_threads = options.pin;
   load.kernels = kernel_options(options);
   load.warn = write_warning_line;
   if (ProgressBar::wanted()) {

@@ -15,6 +15,7 @@ struct ModelOptions {
   std::string packed;      // empty: what the folder holds
   bool no_pack_cache = false;
   int threads = 0;  // 0: the CPUs this process may use
+  bool pin = false;
   std::string device = "cpu";
   // Which kernels run: those of the --use flags, none of them with --baseline, the fastest with
   // neither.

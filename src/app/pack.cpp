@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -14,7 +15,6 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "io/atomic_file.h"
-#include "model/packed/checkpoint_digest.h"
 #include "model/packed/packed_file.h"
 #include "model/weight_source.h"
 
@@ -49,29 +49,29 @@ void run_check(const std::string& path, ops::Executor& executor) {
 void run_pack(const PackFlags& flags, ops::Executor& executor) {
   const std::filesystem::path folder = flags.folder;
   const ModelConfig config = ModelConfig::load(folder);
-  const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+  const Checkpoint checkpoint = Checkpoint::open(folder);
   const WeightFormat format =
-      weight_format_from_string(flags.dtype).value_or(stored_format(*checkpoint));
+      weight_format_from_string(flags.dtype).value_or(stored_format(checkpoint));
   const KvCacheForm form =
       flags.kv_cache == "expanded" ? KvCacheForm::kExpanded : KvCacheForm::kLatent;
   const std::filesystem::path output = flags.output.empty() ? packed_path(folder, format, form)
                                                             : std::filesystem::path(flags.output);
   AtomicFile::require_writable(output);
+  std::error_code unknown;
+  if (std::filesystem::exists(output, unknown) && !std::filesystem::is_regular_file(output)) {
+    fail(ErrorCode::kInvalidArgument, "{}: is no regular file, which a packed model must be",
+         output.string());
+  }
 
   const auto start = std::chrono::steady_clock::now();
-  check_tensor_count(*checkpoint, config);
-  const std::size_t source = source_bytes(*checkpoint, config);
-  // What is missing, load_weights() says.
-  const bool complete = checkpoint->find(WeightPlan::kEmbedding) != nullptr;
-  const std::size_t written = complete ? packed_file_bytes(*checkpoint, config, format, form) : 0;
-  ProgressCounter counter(progress_bar("packing weights"), source + written);
-  const ModelWeights weights = load_weights(checkpoint, config, format, form, executor, counter);
-  write_packed_file(output, weights, config, format, form, checkpoint_digest(*checkpoint), executor,
-                    counter);
+  check_tensor_count(checkpoint, config);
+  ProgressCounter counter(progress_bar("packing weights"), packing_bytes(checkpoint, config));
+  write_packed_file(output, checkpoint, config, format, form, executor, counter);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   print_out("{}: {} weights for the {} cache, {:.2f} GB in {:.1f} s\n", output.string(),
-            to_string(format), to_string(form), static_cast<double>(written) / 1e9, seconds);
+            to_string(format), to_string(form),
+            static_cast<double>(std::filesystem::file_size(output)) / 1e9, seconds);
 }
 
 void run(const PackFlags& flags) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <tuple>
 
 #include <sched.h>
 
@@ -30,10 +31,25 @@ std::optional<std::size_t> proc_field(const char* path, const std::string& name)
 
 }  // namespace
 
-int available_cpus() {
-  int cpus = 1;
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
   cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+void run_on_cpu(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  std::ignore = ::sched_setaffinity(0, sizeof(set), &set);
+}
+
+int available_cpus() {
+  int cpus = static_cast<int>(allowed_cpus().size());
   if (const auto quota = cgroup_cpus("/")) cpus = std::min(cpus, *quota);
   return std::max(cpus, 1);
 }

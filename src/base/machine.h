@@ -3,8 +3,14 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace tessera {
+
+// The CPUs in the affinity mask of the calling thread, ascending.
+std::vector<int> allowed_cpus();
+// Keeps the calling thread on one of them; where the system refuses that, it runs as before.
+void run_on_cpu(int cpu);
 
 // CPUs in the affinity mask, bounded by the cgroup CPU quota (v1 or v2), at least 1.
 int available_cpus();

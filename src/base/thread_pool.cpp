@@ -7,14 +7,17 @@
 #endif
 
 #include "base/fail.h"
+#include "base/machine.h"
 
 namespace tessera {
 
 namespace {
 
-// About 20 us of spinning: longer than the gap between two operators of one step, shorter than a
-// time slice, so that a machine that is shared loses little.
+// Longer than the gap between two operators of one step, shorter than a time slice, so that a
+// machine that is shared loses little.
 constexpr int kSpins = 4000;
+// Then others may run in between.
+constexpr int kYields = 32;
 
 void pause() {
 #if defined(__x86_64__)
@@ -31,19 +34,30 @@ void wait_while_equal(const std::atomic<T>& value, T old) {
     if (value.load(std::memory_order_acquire) != old) return;
     pause();
   }
+  for (int yield = 0; yield < kYields; ++yield) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    std::this_thread::yield();
+  }
   value.wait(old, std::memory_order_acquire);
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads) {
+ThreadPool::ThreadPool(int n_threads, Pinning pinning) : n_threads_(n_threads) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
     fail(ErrorCode::kInvalidArgument, "the number of threads must be from 1 to {}, not {}",
          kMaxThreads, n_threads);
   }
+  shares_ = std::vector<Share>(static_cast<std::size_t>(n_threads));
+  const bool pins = pinning == Pinning::kOn && n_threads <= available_cpus();
+  const std::vector<int> cpus = pins ? allowed_cpus() : std::vector<int>();
   try {
     for (int worker = 1; worker < n_threads; ++worker) {
-      threads_.emplace_back([this, worker] { work(worker); });
+      const int cpu = pins ? cpus[static_cast<std::size_t>(worker)] : -1;
+      threads_.emplace_back([this, worker, cpu] {
+        if (cpu >= 0) run_on_cpu(cpu);
+        work(worker);
+      });
     }
   } catch (const std::exception& error) {  // the system has no more threads, or no more memory
     stop();

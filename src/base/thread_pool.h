@@ -23,15 +23,21 @@ class RegionObserver {
 };
 
 // run() wakes every worker, takes part as worker 0, and returns when all are done. Waiting threads
-// spin for a bounded time and then sleep. One region at a time; run() is not re-entrant. The first
-// exception thrown in a region is rethrown by run() after all workers have left it.
+// spin for a bounded time, then let others run, then sleep. One region at a time; run() is not
+// re-entrant. The first exception thrown in a region is rethrown by run() after all workers have
+// left it.
 class ThreadPool {
  public:
   static constexpr int kMaxThreads = 1024;
+  // kOn: the threads of the pool stay on one CPU each, in the order of the CPUs that the process
+  // may use; the first is left to the calling thread, which is not pinned (it is not ours, and
+  // threads that it starts later would be pinned with it). Without effect where there are fewer
+  // CPUs, or less of their time, than threads.
+  enum class Pinning { kOff, kOn };
 
   // n_threads: 1 to kMaxThreads, else Error(kInvalidArgument). Throws Error(kOutOfMemory) where the
   // system does not start that many.
-  explicit ThreadPool(int n_threads);
+  explicit ThreadPool(int n_threads, Pinning pinning = Pinning::kOff);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -49,8 +55,9 @@ class ThreadPool {
                const_cast<void*>(static_cast<const void*>(&body)));
   }
 
-  // body(task, worker) once for each task in [0, n_tasks), in no fixed order: results must not
-  // depend on which worker runs a task.
+  // body(task, worker) once for each task in [0, n_tasks): results must not depend on which worker
+  // runs a task. Each worker begins with its own share, one range of tasks, so that calls of the
+  // same cut meet the same memory; whoever is done takes from the others' shares.
   template <typename Body>
   void parallel_for(std::int64_t n_tasks, Body&& body) {
     if (n_tasks <= 0) return;
@@ -58,14 +65,27 @@ class ThreadPool {
       for (std::int64_t task = 0; task < n_tasks; ++task) body(task, 0);
       return;
     }
-    std::atomic<std::int64_t> next{0};
+    for (std::int64_t w = 0; w < n_threads_; ++w) {
+      Share& share = shares_[static_cast<std::size_t>(w)];
+      share.next.store(n_tasks * w / n_threads_, std::memory_order_relaxed);
+      share.end = n_tasks * (w + 1) / n_threads_;
+    }
     run([&](int worker) {
-      for (std::int64_t task = next++; task < n_tasks; task = next++) body(task, worker);
+      for (int i = 0; i < n_threads_; ++i) {
+        Share& share = shares_[static_cast<std::size_t>((worker + i) % n_threads_)];
+        for (std::int64_t task = share.next++; task < share.end; task = share.next++) {
+          body(task, worker);
+        }
+      }
     });
   }
 
  private:
   using Region = void (*)(void* context, int worker);
+  struct alignas(64) Share {  // of the tasks of a parallel_for
+    std::atomic<std::int64_t> next{0};
+    std::int64_t end = 0;
+  };
 
   void run_region(Region region, void* context);
   void work(int worker);
@@ -81,6 +101,7 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
   std::mutex error_mutex_;
   std::exception_ptr error_;
+  std::vector<Share> shares_;
   std::vector<std::thread> threads_;
 };
 

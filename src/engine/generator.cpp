@@ -143,6 +143,8 @@ class Run {
 
   GenerationResult finish() && {
     GenerationResult result;
+    result.kv_cache_tokens = cache_.capacity_tokens();
+    result.kv_cache_bytes = cache_.bytes();
     warm_up(result);
     if (!options_.trace_file.empty()) start_trace();
     clock_ = Stopwatch();
@@ -167,7 +169,12 @@ class Run {
       });
       tokens += (context + KvCache::kPageTokens - 1) / KvCache::kPageTokens * KvCache::kPageTokens;
     }
-    return KvCache(parts.config, parts.cache_dtype, tokens, parts.kernels.kv_cache());
+    const KvCacheForm form = parts.kernels.kv_cache();
+    if (options.on_kv_cache) {
+      options.on_kv_cache(tokens,
+                          KvCache::bytes_for(parts.config, parts.cache_dtype, tokens, form));
+    }
+    return KvCache(parts.config, parts.cache_dtype, tokens, form, parts.weights.mapped_bytes());
   }
 
   // Runs steps of the lengths to come, so that their kernels are compiled or loaded before the

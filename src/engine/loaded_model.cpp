@@ -36,7 +36,8 @@ int checked_threads(const LoadOptions& options) {
 }  // namespace
 
 LoadedModel::LoadedModel(const std::filesystem::path& folder, const LoadOptions& options)
-    : executor(checked_threads(options)),
+    : executor(checked_threads(options), ops::Executor::kMinParallelWork,
+               options.pin_threads ? ThreadPool::Pinning::kOn : ThreadPool::Pinning::kOff),
       config(ModelConfig::load(folder)),
       source(folder, options.packed, options.format),
       format(source.format()),

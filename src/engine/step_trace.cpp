@@ -101,20 +101,19 @@ void StepTrace::write(const std::filesystem::path& path) const {
   using Json = nlohmann::ordered_json;
   std::string text = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n";
   for (std::size_t w = 0; w < tracks_.size(); ++w) {
-    const Json name = {{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", w},
+    const Json name = {{"name", "thread_name"},
+                       {"ph", "M"},
+                       {"pid", 1},
+                       {"tid", w},
                        {"args", {{"name", fmt::format("worker {}", w)}}}};
     text += name.dump() + ",\n";
     for (const Span& span : tracks_[w]) {
       const Name& n = names_[span.name];
       const double us = microseconds(span.end - span.start);
       if (us <= 0 || span.end == Time()) continue;
-      Json event = {{"name", n.name},
-                    {"cat", std::string(n.category)},
-                    {"ph", "X"},
-                    {"pid", 1},
-                    {"tid", w},
-                    {"ts", microseconds(span.start - begin_)},
-                    {"dur", us}};
+      Json event = {
+          {"name", n.name}, {"cat", std::string(n.category)},          {"ph", "X"}, {"pid", 1},
+          {"tid", w},       {"ts", microseconds(span.start - begin_)}, {"dur", us}};
       if (span.phase >= 0) event["args"]["phase"] = span.phase;
       if (!n.shape.empty()) event["args"]["shape"] = n.shape;
       if (span.work.bytes > 0) {
@@ -127,8 +126,11 @@ void StepTrace::write(const std::filesystem::path& path) const {
       text += event.dump() + ",\n";
     }
   }
-  const Json end = {{"name", full() ? "the trace is full" : "end"}, {"ph", "i"}, {"pid", 1},
-                    {"tid", 0}, {"s", "g"},
+  const Json end = {{"name", full() ? "the trace is full" : "end"},
+                    {"ph", "i"},
+                    {"pid", 1},
+                    {"tid", 0},
+                    {"s", "g"},
                     {"ts", microseconds(std::chrono::steady_clock::now() - begin_)}};
   write_text_file(path, text + end.dump() + "\n]}\n");
 }

@@ -81,6 +81,11 @@ bool look_at(const std::string& name, const std::string& target, struct stat& st
   return true;
 }
 
+std::string temporary_name(const fs::path& folder) {
+  static std::atomic<unsigned> counter{0};
+  return (folder / fmt::format(".tessera-{}-{}.tmp", ::getpid(), counter++)).string();
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& path)
@@ -88,6 +93,7 @@ AtomicFile::AtomicFile(const fs::path& path)
   struct stat status = {};
   const bool exists = look_at(name_, target_, status);
   if (exists && is_special(target_, status)) {
+    is_direct_ = true;
     fd_ = open_directly(target_);
     if (fd_ < 0) fail_write(name_);
     return;
@@ -98,15 +104,34 @@ AtomicFile::AtomicFile(const fs::path& path)
 }
 
 void AtomicFile::open_beside() {
-  static std::atomic<unsigned> counter{0};
+  // Beside the target, because rename() does not cross file systems.
+  const fs::path parent = fs::path(target_).parent_path();
+  const fs::path folder = parent.empty() ? fs::path(".") : parent;
+#ifdef O_TMPFILE
+  // Without a name, where the file system has that: a process that is killed leaves nothing behind.
+  // It gets its name by way of /proc.
+  if (::access("/proc/self/fd", X_OK) == 0) {
+    fd_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (fd_ >= 0) return;
+  }
+#endif
   do {
-    // Beside the target, because rename() does not cross file systems.
-    const fs::path temporary =
-        fs::path(target_).parent_path() / fmt::format(".tessera-{}-{}.tmp", ::getpid(), counter++);
-    fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ >= 0) temporary_ = temporary.string();
+    temporary_ = temporary_name(folder);
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (fd_ < 0 && errno == EEXIST);  // left behind by a process that was killed
   if (fd_ < 0) fail_write(name_);
+}
+
+void AtomicFile::name_it() {
+  const std::string self = fmt::format("/proc/self/fd/{}", fd_);
+  std::string name;
+  int linked = 0;
+  do {
+    name = temporary_name(fs::path(target_).parent_path());
+    linked = ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
+  } while (linked != 0 && errno == EEXIST);
+  if (linked != 0) fail_write(name_);
+  temporary_ = name;
 }
 
 AtomicFile::~AtomicFile() {
@@ -127,11 +152,24 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::rewrite_start(std::span<const std::byte> bytes) {
+  for (off_t at = 0; !bytes.empty();) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_write(name_);
+    }
+    at += written;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
 void AtomicFile::commit() {
-  if (!temporary_.empty()) {
+  if (!is_direct_) {
     // Data first, name second: a crash in between leaves the old file or none, never half of a new
     // one.
     if (::fsync(fd_) != 0) fail_write(name_);
+    if (temporary_.empty()) name_it();
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail_write(name_);
   }
   ::close(std::exchange(fd_, -1));

@@ -7,6 +7,7 @@
 #include "base/convert.h"
 #include "base/fail.h"
 #include "base/machine.h"
+#include "base/numa.h"
 
 namespace tessera {
 
@@ -39,7 +40,7 @@ std::size_t KvCache::bytes_for(const ModelConfig& config, DType dtype, std::int6
 }
 
 KvCache::KvCache(const ModelConfig& config, DType dtype, std::int64_t capacity_tokens,
-                 KvCacheForm form)
+                 KvCacheForm form, std::size_t mapped_bytes)
     : dtype_(dtype),
       form_(form),
       latent_dim_(config.kv_lora_rank),
@@ -50,25 +51,34 @@ KvCache::KvCache(const ModelConfig& config, DType dtype, std::int64_t capacity_t
       n_pages_(pages_for(capacity_tokens)) {
   assert((dtype == DType::kF32 || dtype == DType::kBF16) && capacity_tokens >= 0);
   const std::size_t needed = bytes_for(config, dtype, capacity_tokens, form);
-  const std::size_t available = available_memory_bytes();
+  std::size_t available = available_memory_bytes();
+  // Weights that do not fit are read again and again in any case.
+  if (mapped_bytes < available) available -= mapped_bytes;
   if (needed > available) {
     const std::size_t per_token =
         token_bytes(config, dtype, form) * static_cast<std::size_t>(config.n_layers);
     const bool expanded = form == KvCacheForm::kExpanded;
-    fail(
-        ErrorCode::kOutOfMemory,
-        "{} KV cache for {} tokens takes {:.2f} GB ({} bytes a token), but {:.2f} GB are free; use "
-        "--context {} or less{}",
-        expanded ? "an expanded" : "a", capacity_tokens, needed / 1e9, per_token, available / 1e9,
-        std::max<std::size_t>(available / per_token / kPageTokens * kPageTokens, 1),
-        expanded ? ", or --kv-cache latent" : "");
+    fail(ErrorCode::kOutOfMemory,
+         "{} KV cache for {} tokens takes {:.2f} GB ({} bytes a token), but {:.2f} GB are free, "
+         "enough for {}; use a smaller --context{}",
+         expanded ? "an expanded" : "a", capacity_tokens, needed / 1e9, per_token, available / 1e9,
+         std::max<std::size_t>(available / per_token / kPageTokens * kPageTokens, 1),
+         expanded ? ", or --kv-cache latent" : "");
   }
   for (std::int64_t i = 0; i < config.n_layers; ++i) {
-    layers_.emplace_back(needed / static_cast<std::size_t>(config.n_layers));
+    Buffer& layer = layers_.emplace_back(needed / static_cast<std::size_t>(config.n_layers));
+    // Any thread reads any page.
+    interleave_over_nodes(layer.data(), layer.size());
   }
   for (std::int64_t page = n_pages_; page-- > 0;) {
     free_pages_.push_back(static_cast<std::int32_t>(page));
   }
+}
+
+std::size_t KvCache::bytes() const {
+  std::size_t sum = 0;
+  for (const Buffer& layer : layers_) sum += layer.size();
+  return sum;
 }
 
 std::size_t KvCache::row_bytes() const {

@@ -42,14 +42,16 @@ class KvCache {
                                KvCacheForm form = KvCacheForm::kLatent);
 
   // dtype: kF32 or kBF16. Throws Error(kOutOfMemory), before allocating, when the cache does not
-  // fit into the memory that is free.
+  // fit into the memory that is free beside mapped_bytes of weights in files, which must not lose
+  // their pages to it.
   KvCache(const ModelConfig& config, DType dtype, std::int64_t capacity_tokens,
-          KvCacheForm form = KvCacheForm::kLatent);
+          KvCacheForm form = KvCacheForm::kLatent, std::size_t mapped_bytes = 0);
 
   DType dtype() const { return dtype_; }
   std::size_t row_bytes() const;  // of one token in one layer
+  std::int64_t capacity_tokens() const { return n_pages_ * kPageTokens; }
+  std::size_t bytes() const;
   KvCacheForm form() const { return form_; }
-  std::int64_t n_tokens() const { return n_pages_ * kPageTokens; }  // that all pages hold
   std::int64_t free_pages() const { return std::ssize(free_pages_); }
 
   SequenceId add_sequence();

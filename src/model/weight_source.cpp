@@ -160,7 +160,6 @@ ModelWeights WeightSource::load_cached(const ModelConfig& config, KvCacheForm fo
   std::optional<PackCache> cache;
   std::optional<PackCache::Reservation> place;
   fs::path path;
-  std::size_t file_bytes = 0;
   if (checkpoint_->find(WeightPlan::kEmbedding) != nullptr) {
     try {
       cache.emplace(options.folder, options.max_bytes);
@@ -172,23 +171,26 @@ ModelWeights WeightSource::load_cached(const ModelConfig& config, KvCacheForm fo
           return std::move(*weights);
         }
       }
-      file_bytes = packed_file_bytes(*checkpoint_, config, format_, form);
-      place = cache->reserve(file_bytes + PackedHeader::kArenaAlignment);  // and the header
+      place = cache->reserve(packed_file_bytes(*checkpoint_, config, format_, form) +
+                             PackedHeader::kArenaAlignment);  // and the header
     } catch (const Error& error) {
       warn_of(warn, error, "packed weights are not kept");
     }
   }
-  const std::size_t to_write = place ? file_bytes : 0;
-  ProgressCounter counter(progress, source_bytes(*checkpoint_, config) + to_write);
-  ModelWeights weights = load_weights(checkpoint_, config, format_, form, executor, counter);
-  if (!place) return weights;
-  try {
-    write_packed_file(path, weights, config, format_, form, checkpoint_digest(*checkpoint_),
-                      executor, counter);
-  } catch (const Error& error) {
-    warn_of(warn, error, "packed weights are not kept");
+  if (place) {
+    try {
+      // Into the file, and mapped from there: memory holds the weights once.
+      ProgressCounter counter(progress, packing_bytes(*checkpoint_, config));
+      write_packed_file(path, *checkpoint_, config, format_, form, executor, counter);
+      ProgressCounter mapping(nullptr, 0);
+      return PackedFile::open(path).weights(config, executor, mapping);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kIo) throw;  // the checkpoint's fault
+      warn_of(warn, error, "packed weights are not kept");
+    }
   }
-  return weights;
+  ProgressCounter counter(progress, source_bytes(*checkpoint_, config));
+  return load_weights(checkpoint_, config, format_, form, executor, counter);
 }
 
 }  // namespace tessera

@@ -58,9 +58,14 @@ struct LayerWeights {
 struct WeightArena {
   std::shared_ptr<const void> owner;  // of the memory: a Buffer or a mapped file
   std::span<const std::byte> bytes;
+  bool is_mapped = false;
 };
 
 struct ModelWeights {
+  // Of the arena, where it is a mapped file: pages that the kernel counts as free, since it could
+  // read them again.
+  std::size_t mapped_bytes() const { return arena.is_mapped ? arena.bytes.size() : 0; }
+
   WeightArena arena;
   Embedding embedding;  // [vocab, hidden], in a file
   std::vector<LayerWeights> layers;

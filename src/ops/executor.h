@@ -56,8 +56,9 @@ class Executor {
 
   // Regions of less than min_parallel_work run on one thread (tests set 0 to see every region
   // shared).
-  explicit Executor(int n_threads, std::int64_t min_parallel_work = kMinParallelWork)
-      : min_parallel_work_(min_parallel_work), pool_(n_threads), workers_(n_threads) {}
+  explicit Executor(int n_threads, std::int64_t min_parallel_work = kMinParallelWork,
+                    ThreadPool::Pinning pinning = ThreadPool::Pinning::kOff)
+      : min_parallel_work_(min_parallel_work), pool_(n_threads, pinning), workers_(n_threads) {}
 
   int n_threads() const { return pool_.size(); }
   ThreadPool& pool() { return pool_; }
@@ -70,8 +71,9 @@ class Executor {
   void observe(StepProfile* profile) { profile_ = profile; }
   StepProfile* profile() const { return profile_; }
 
-  // body(task, worker) for each task in [0, n_tasks), in no fixed order. work is the number of
-  // multiply-adds of all tasks together, roughly: too little is not worth waking the other threads.
+  // body(task, worker) for each task in [0, n_tasks), as ThreadPool::parallel_for. work is the
+  // number of multiply-adds of all tasks together, roughly: too little is not worth waking the
+  // other threads.
   template <typename Body>
   void parallel_for(std::int64_t n_tasks, std::int64_t work, Body&& body) {
     const RegionScope region(profile_);

@@ -13,6 +13,7 @@ namespace {
 
 using testing::CommandResult;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::own_folder;
 using testing::run_tessera;
 using ::testing::StartsWith;
@@ -57,6 +58,8 @@ TEST(Ask, ReportsEveryKey) {
                           "tokenizer_load_s",
                           "model_load_s",
                           "model_load_peak_mem_mb",
+                          "kv_cache_tokens",
+                          "kv_cache_mb",
                           "tokenize_s",
                           "input_tokens",
                           "generate_s",
@@ -103,6 +106,12 @@ nlohmann::json kernels(const std::string& rms_norm, const std::string& rope,
                        const std::string& mla_prolog, const std::string& kv_cache) {
   return {
       {"rms_norm", rms_norm}, {"rope", rope}, {"mla_prolog", mla_prolog}, {"kv_cache", kv_cache}};
+}
+
+TEST(Ask, SaysWhatAContextTakesBeforeItIsTaken) {
+  const CommandResult result = run_tessera({"ask", "--greedy", "--context", "1000"});
+  EXPECT_THAT(result.err, StartsWith("KV cache: 1024 tokens, "));
+  EXPECT_THAT(run_tessera({"ask", "--greedy"}).err, Not(HasSubstr("KV cache: ")));
 }
 
 TEST(Ask, RunsTheKernelsThatAreAskedFor) {

@@ -103,6 +103,8 @@ TEST_F(PackCommand, SaysWhatIsWrong) {
                  config + ": is not a packed model; make one with tessera pack");
   expect_refused(run_tessera({"pack", folder_.name(), "--output", folder_.name()}), 1,
                  folder_.name() + ": is a folder; name a file in it");
+  expect_refused(run_tessera({"pack", folder_.name(), "--output", "/dev/null"}), 2,
+                 "/dev/null: is no regular file, which a packed model must be");
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "base/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,6 +12,8 @@
 #include <unistd.h>
 
 #include <tessera/error.h>
+
+#include "base/machine.h"
 
 namespace tessera {
 namespace {
@@ -59,6 +63,55 @@ TEST(ThreadPool, WakesWorkersThatWentToSleep) {
     pool.run([&](int) { ++visits; });
     EXPECT_EQ(visits, 3);
   }
+}
+
+TEST(ThreadPool, EveryWorkerBeginsWithItsOwnShare) {
+  ThreadPool pool(3);
+  for (std::int64_t n_tasks : {3, 7, 30}) {
+    std::vector<std::int64_t> first(3, -1);
+    std::atomic<int> started{0};
+    pool.parallel_for(n_tasks, [&](std::int64_t task, int worker) {
+      if (first[static_cast<std::size_t>(worker)] >= 0) return;
+      first[static_cast<std::size_t>(worker)] = task;
+      ++started;
+      while (started < 3) std::this_thread::yield();  // so that nobody takes the others' tasks
+    });
+    EXPECT_EQ(first, (std::vector<std::int64_t>{0, n_tasks / 3, n_tasks * 2 / 3}));
+  }
+}
+
+std::vector<std::vector<int>> cpus_of_workers(int n_threads, ThreadPool::Pinning pinning) {
+  ThreadPool pool(n_threads, pinning);
+  std::vector<std::vector<int>> cpus(static_cast<std::size_t>(n_threads));
+  pool.run([&](int worker) { cpus[static_cast<std::size_t>(worker)] = allowed_cpus(); });
+  return cpus;
+}
+
+TEST(ThreadPool, PinsItsOwnThreadsWhereEachHasACpu) {
+  const std::vector<int> all = allowed_cpus();
+  const int n = std::min(available_cpus(), 8);
+  const auto pinned = cpus_of_workers(n, ThreadPool::Pinning::kOn);
+  EXPECT_EQ(pinned[0], all);  // the calling thread stays as it was
+  for (std::size_t i = 1; i < pinned.size(); ++i) EXPECT_EQ(pinned[i], std::vector<int>{all[i]});
+  for (const auto& cpus : cpus_of_workers(n, ThreadPool::Pinning::kOff)) EXPECT_EQ(cpus, all);
+  for (const auto& cpus : cpus_of_workers(available_cpus() + 1, ThreadPool::Pinning::kOn)) {
+    EXPECT_EQ(cpus, all);
+  }
+  EXPECT_EQ(allowed_cpus(), all);
+}
+
+// As taskset does.
+TEST(ThreadPool, RespectsTheAffinityOfTheProcess) {
+  std::thread restricted([last = allowed_cpus().back()] {
+    run_on_cpu(last);
+    EXPECT_EQ(available_cpus(), 1);
+    for (int n : {1, 2}) {
+      for (const auto& cpus : cpus_of_workers(n, ThreadPool::Pinning::kOn)) {
+        EXPECT_EQ(cpus, std::vector<int>{last});
+      }
+    }
+  });
+  restricted.join();
 }
 
 TEST(ThreadPool, RefusesAnEmptyOrAbsurdPool) {

@@ -1,5 +1,6 @@
 #include "io/atomic_file.h"
 
+#include <csignal>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/text_file.h"
@@ -35,6 +37,40 @@ TEST(AtomicFile, LeavesTheOldFileUntilCommit) {
   EXPECT_EQ(files_in(folder), 1u);
   write_text_file(path, "new");
   EXPECT_EQ(read_text_file(path), "new");
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(AtomicFile, RewritesItsStart) {
+  TemporaryFolder folder;
+  {
+    AtomicFile file(folder / "a");
+    file.write(std::as_bytes(std::span(std::string_view("....5678"))));
+    file.rewrite_start(std::as_bytes(std::span(std::string_view("1234"))));
+    file.write(std::as_bytes(std::span(std::string_view("9"))));
+    file.commit();
+  }
+  EXPECT_EQ(read_text_file(folder / "a"), "123456789");
+  AtomicFile pipe("/dev/full");
+  EXPECT_ERROR(pipe.rewrite_start(std::as_bytes(std::span(std::string_view("x")))), ErrorCode::kIo,
+               "/dev/full: cannot be written, the disk is full; free space and try again");
+}
+
+TEST(AtomicFile, AKilledProcessLeavesNothing) {
+  TemporaryFolder folder;
+  const int probe = ::open(folder.path().c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (probe < 0) GTEST_SKIP() << "this file system has no files without a name";
+  ::close(probe);
+  const fs::path path = folder.write("a", "old");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile file(path);
+    file.write(std::as_bytes(std::span(std::string_view("half"))));
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(read_text_file(path), "old");
   EXPECT_EQ(files_in(folder), 1u);
 }
 

@@ -15,6 +15,7 @@
 #include <tessera/error.h>
 
 #include "base/convert.h"
+#include "base/machine.h"
 #include "tests/io/expect_error.h"
 
 namespace tessera {
@@ -323,7 +324,7 @@ TEST(KvCacheMemory, IsRefusedBeforeAnythingIsAllocated) {
           error.what(),
           MatchesRegex("a KV cache for " + std::to_string(tokens) +
                        " tokens takes [0-9.]+ GB \\(40 bytes a token\\), but [0-9.]+ GB are "
-                       "free; use --context [0-9]+ or less"));
+                       "free, enough for [0-9]+; use a smaller --context"));
     }
   }
 }
@@ -336,9 +337,16 @@ TEST(KvCacheMemory, OfTheExpandedFormIsRefusedAsSuch) {
     EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
     EXPECT_THAT(error.what(),
                 MatchesRegex("an expanded KV cache for 1125899906842624 tokens takes [0-9.]+ GB "
-                             "\\(128 bytes a token\\), but [0-9.]+ GB are free; use --context "
-                             "[0-9]+ or less, or --kv-cache latent"));
+                             "\\(128 bytes a token\\), but [0-9.]+ GB are free, enough for "
+                             "[0-9]+; use a smaller --context, or --kv-cache latent"));
   }
+}
+
+TEST(KvCacheMemory, MappedWeightsAreNotFree) {
+  const std::size_t share = available_memory_bytes() / 10 * 6;
+  const auto tokens = static_cast<std::int64_t>(share / 40);
+  EXPECT_NO_THROW(KvCache(small_config(), DType::kF32, tokens));
+  EXPECT_THROW(KvCache(small_config(), DType::kF32, tokens, KvCacheForm::kLatent, share), Error);
 }
 
 }  // namespace

@@ -17,17 +17,15 @@ namespace tessera::testing {
 
 inline constexpr KvCacheForm kForms[] = {KvCacheForm::kLatent, KvCacheForm::kExpanded};
 
-// Packs the model of a folder into `path` and returns the weights that were written.
+// Packs the model of a folder into `path`, and returns the same weights in memory.
 inline ModelWeights pack_folder(const std::filesystem::path& folder,
                                 const std::filesystem::path& path, WeightFormat format,
                                 KvCacheForm form, ops::Executor& executor) {
   const ModelConfig config = ModelConfig::load(folder);
   const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
   ProgressCounter progress(nullptr, 0);
-  ModelWeights weights = load_weights(checkpoint, config, format, form, executor, progress);
-  write_packed_file(path, weights, config, format, form, checkpoint_digest(*checkpoint), executor,
-                    progress);
-  return weights;
+  write_packed_file(path, *checkpoint, config, format, form, executor, progress);
+  return load_weights(checkpoint, config, format, form, executor, progress);
 }
 
 inline std::string file_content(const std::filesystem::path& path) {

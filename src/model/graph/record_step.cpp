@@ -292,7 +292,7 @@ class StepRecorder {
     in(StepPart::kAttention);
     const bool recorded = ops::record_mla_attention(
         recorder_, {name("attention"), absorbed, p_.cache.layer(layer_), cache, p_.inputs.visible(),
-                    p_.cache.n_tokens(), c_.attention_scale(), w.latent_to_value, values});
+                    p_.cache.capacity_tokens(), c_.attention_scale(), w.latent_to_value, values});
     if (!recorded) fail(ErrorCode::kUnsupported, "mla_attention native cannot be recorded");
   }
 

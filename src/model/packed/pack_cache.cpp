@@ -24,7 +24,9 @@ namespace {
 
 constexpr std::string_view kSuffix = ".tessera";
 constexpr std::string_view kUnfinished = ".tmp";  // AtomicFile's
-constexpr std::uintmax_t kFreeShare = 10;         // one tenth of the disk
+// What stays free of the disk: a tenth, but of a large one not more than other programs miss.
+constexpr std::uintmax_t kFreeShare = 10;
+constexpr std::uintmax_t kMostFree = std::uintmax_t{4} << 30;
 
 struct Entry {
   fs::path path;
@@ -50,7 +52,8 @@ std::vector<Entry> entries_of(const fs::path& folder, std::string_view suffix) {
 bool leaves_space(const fs::path& folder, std::uintmax_t bytes, std::uintmax_t removed = 0) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
-  return !error && space.available + removed >= bytes + space.capacity / kFreeShare;
+  return !error &&
+         space.available + removed >= bytes + std::min(space.capacity / kFreeShare, kMostFree);
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ class PackCache {
     int lock_;
   };
   // Makes room for a new file of that many bytes, where that leaves the cache below its limit and a
-  // tenth of the disk free. Nothing: no room, or another process is writing.
+  // tenth of the disk free, or 4 GiB where that is less. Nothing: no room, or another process is
+  // writing.
   std::optional<Reservation> reserve(std::uintmax_t bytes) const;
 
  private:

@@ -6,7 +6,6 @@
 
 #include "base/checksum.h"
 #include "base/fail.h"
-#include "io/atomic_file.h"
 #include "tile/jit/hash.h"
 
 namespace tessera {
@@ -15,45 +14,6 @@ namespace {
 
 // Blocks compared with their checksums when a file is opened for a run: 64 MB, less than 20 ms.
 constexpr std::size_t kSampledBlocks = 16;
-// Written at once: the page cache then keeps the file in huge pages, where the file system can.
-constexpr std::size_t kPieceBytes = std::size_t{64} << 20;
-
-// One checksum after another, by all threads. The arena and the embedding lie apart in memory; a
-// block may begin in one and end in the other.
-std::vector<std::uint64_t> checksums_of(const PackedHeader& h, const ModelWeights& weights,
-                                        ops::Executor& executor) {
-  std::vector<std::uint64_t> sums(h.n_blocks());
-  executor.pool().parallel_for(std::ssize(sums), [&](std::int64_t index, int) {
-    const auto i = static_cast<std::size_t>(index);
-    const std::size_t begin = h.block_offset(i);
-    const std::size_t end = begin + h.block_bytes(i);
-    const std::size_t arena_end = h.arena_offset + h.arena_bytes;
-    if (end <= arena_end) {
-      sums[i] = checksum(weights.arena.bytes.subspan(begin - h.arena_offset, end - begin));
-      return;
-    }
-    std::vector<std::byte> block(end - begin);  // with the zeros between them
-    if (begin < arena_end) {
-      std::ranges::copy(weights.arena.bytes.subspan(begin - h.arena_offset), block.begin());
-    }
-    const std::size_t rows = std::max(begin, h.embedding_offset());
-    if (rows < end) {
-      std::ranges::copy(weights.embedding.bytes().subspan(rows - h.embedding_offset(), end - rows),
-                        block.begin() + static_cast<std::ptrdiff_t>(rows - begin));
-    }
-    sums[i] = checksum(block);
-  });
-  return sums;
-}
-
-void write_pieces(AtomicFile& file, std::span<const std::byte> bytes, ProgressCounter& progress) {
-  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
-    const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
-    file.write(piece);
-    progress.add(piece.size());
-  }
-}
-
 }  // namespace
 
 std::string config_digest(const ModelConfig& config) {
@@ -121,7 +81,8 @@ ModelWeights PackedFile::weights(const ModelConfig& config, ops::Executor& execu
   file_->use_huge_pages(header_.arena_offset, header_.arena_bytes);
 
   // The page table is filled here, by all threads: a fault for every few pages would make the first
-  // tokens slow.
+  // tokens slow. Of the embedding, rows are read as they are needed.
+  const std::size_t arena_end = header_.arena_offset + header_.arena_bytes;
   const std::size_t n_blocks = header_.n_blocks();
   const std::size_t every = std::max<std::size_t>(n_blocks / (kSampledBlocks - 1), 1);
   std::atomic<std::size_t> damaged = n_blocks;
@@ -130,7 +91,10 @@ ModelWeights PackedFile::weights(const ModelConfig& config, ops::Executor& execu
     const std::size_t count = std::min(step, n_blocks - first);
     executor.pool().parallel_for(static_cast<std::int64_t>(count), [&](std::int64_t i, int) {
       const std::size_t block = first + static_cast<std::size_t>(i);
-      file_->populate(header_.block_offset(block), header_.block_bytes(block));
+      const std::size_t begin = header_.block_offset(block);
+      if (begin < arena_end) {
+        file_->populate(begin, std::min(header_.block_bytes(block), arena_end - begin));
+      }
       if ((block % every == 0 || block + 1 == n_blocks) && !is_intact(block)) damaged = block;
     });
     const std::size_t end = first + count - 1;
@@ -139,7 +103,7 @@ ModelWeights PackedFile::weights(const ModelConfig& config, ops::Executor& execu
   }
   if (damaged != n_blocks) fail_block(damaged);
 
-  weights.arena = {file_, file_->bytes().subspan(header_.arena_offset, header_.arena_bytes)};
+  weights.arena = {file_, file_->bytes().subspan(header_.arena_offset, header_.arena_bytes), true};
   plan.attach(weights.arena.bytes.data());
   weights.embedding = Embedding(
       file_, file_->bytes().subspan(header_.embedding_offset(), header_.embedding_bytes()),
@@ -162,42 +126,6 @@ void PackedFile::check_data(ops::Executor& executor, const ProgressFn& progress)
       counter.add(header_.block_bytes(i));
     }
   }
-}
-
-void write_packed_file(const std::filesystem::path& path, const ModelWeights& weights,
-                       const ModelConfig& config, WeightFormat format, KvCacheForm form,
-                       std::string_view checkpoint_digest, ops::Executor& executor,
-                       ProgressCounter& progress) {
-  ModelWeights targets;
-  const WeightPlan plan(config, format, form, targets);
-  PackedHeader h;
-  h.format = format;
-  h.form = form;
-  h.config_digest = config_digest(config);
-  h.checkpoint_digest = checkpoint_digest;
-  h.arena_bytes = plan.arena_bytes;
-  h.embedding_dtype = weights.embedding.dtype();
-  h.n_tokens = weights.embedding.n_tokens();
-  h.hidden = weights.embedding.hidden();
-  h.parts = parts_of(plan);
-  h.place_arena();
-  h.checksums = checksums_of(h, weights, executor);
-
-  AtomicFile file(path);
-  const std::string header = h.to_bytes();
-  file.write(std::as_bytes(std::span(header)));
-  write_pieces(file, weights.arena.bytes, progress);
-  const std::vector<std::byte> zeros(h.embedding_offset() - h.arena_offset - h.arena_bytes);
-  file.write(zeros);
-  write_pieces(file, weights.embedding.bytes(), progress);
-  file.commit();
-}
-
-std::size_t packed_file_bytes(const Checkpoint& checkpoint, const ModelConfig& config,
-                              WeightFormat format, KvCacheForm form) {
-  ModelWeights targets;
-  const WeightPlan plan(config, format, form, targets);
-  return plan.arena_bytes + checkpoint.get(WeightPlan::kEmbedding).bytes().size();
 }
 
 }  // namespace tessera

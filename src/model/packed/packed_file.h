@@ -52,13 +52,13 @@ class PackedFile {
 // What identifies the sizes of a model: a hash of the tensors that its config.json asks for.
 std::string config_digest(const ModelConfig& config);
 
-// Writes weights that load_weights() made from a checkpoint of that digest. The file appears
-// complete or not at all (AtomicFile, whose errors this throws); progress counts
-// packed_file_bytes() on.
-void write_packed_file(const std::filesystem::path& path, const ModelWeights& weights,
+// Packs a checkpoint into a file, in pieces: what is in memory is some 150 MB of it. The file
+// appears complete or not at all. Throws Error: what load_weights() throws, except for memory; what
+// AtomicFile throws; kIo for what is no regular file. progress counts packing_bytes() on.
+void write_packed_file(const std::filesystem::path& path, const Checkpoint& checkpoint,
                        const ModelConfig& config, WeightFormat format, KvCacheForm form,
-                       std::string_view checkpoint_digest, ops::Executor& executor,
-                       ProgressCounter& progress);
+                       ops::Executor& executor, ProgressCounter& progress);
+std::size_t packing_bytes(const Checkpoint& checkpoint, const ModelConfig& config);
 // What it writes, without the header.
 std::size_t packed_file_bytes(const Checkpoint& checkpoint, const ModelConfig& config,
                               WeightFormat format, KvCacheForm form);
