@@ -39,7 +39,7 @@ void show(const ShowOptions& options) {
   LoadedModel model(model_folder(options.model), load);
   model.load(load);
   KvCache cache(model.config, cache_dtype(model.format), options.batch * options.context,
-                model.kernels->kv_cache());
+                model.kernels->kv_cache(), model.weights.mapped_bytes());
   GraphOptions graph = graph_options(options.graph);
   graph.strict = true;
   StepGraphs graphs(model.config, model.weights, model.executor, *model.kernels, cache, graph);

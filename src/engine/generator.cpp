@@ -226,6 +226,7 @@ class Run {
       scratch.ids.push_back(cache_.add_sequence());
       segments.push_back({scratch.ids.back(), tokens, 1});
     }
+    if (graphs_) graphs_->captured(count_tokens(segments), count_logits(segments));
     run(segments);
   }
 

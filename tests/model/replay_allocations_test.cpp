@@ -79,6 +79,7 @@ TEST(Replay, AllocatesNothing) {
       const std::vector<std::int32_t> token = {5};
       const std::vector<Segment> segments = {{cache.add_sequence(), token, 1},
                                              {cache.add_sequence(), token, 1}};
+      ASSERT_NE(graphs.captured(2, 2), nullptr);
       // Over the end of a page, and past the replays that are measured.
       for (int i = 0; i < 80; ++i) {
         const int n = allocations_of([&] { ASSERT_TRUE(graphs.run(segments).has_value()); });

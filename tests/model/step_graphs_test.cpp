@@ -90,6 +90,7 @@ class Twins {
     for (std::size_t i = 0; i < ids.size(); ++i) segments.push_back({ids[i], tokens[i], n_logits});
     const ops::ConstRows rows = forward_.run(segments, eager_);
     const std::vector<float> expected(rows.data, rows.data + rows.rows * rows.columns);
+    ASSERT_NE(graphs_.captured(count_tokens(segments), count_logits(segments)), nullptr);
     const auto got = graphs_.run(segments);
     ASSERT_TRUE(got.has_value());
     ASSERT_EQ(got->rows * got->columns, std::ssize(expected));
@@ -227,6 +228,14 @@ TEST(StepGraphs, DoNotServeStepsOutsideTheirBuckets) {
   EXPECT_EQ(twins.graphs().captured(9, 1), nullptr);
   options.buckets = {2, 2};
   EXPECT_THROW(Twins("lite", WeightFormat::kF32, {}, 1, 24, options), Error);
+}
+
+TEST(StepGraphs, AreRecordedWhenAKindOfStepComesAgain) {
+  Twins twins("lite", WeightFormat::kF32, {}, 1, 24);
+  const std::vector<std::int32_t> tokens = {3};
+  const Segment segment{twins.add_sequence(), tokens, 1};
+  EXPECT_FALSE(twins.graphs().run(std::span(&segment, 1)).has_value());
+  EXPECT_TRUE(twins.graphs().run(std::span(&segment, 1)).has_value());
 }
 
 TEST(StepGraphs, TakeMuchLessMemoryThanTheirIntermediates) {

@@ -85,15 +85,22 @@ bool StepGraphs::same_prolog(std::int64_t rows, std::int64_t bucket) {
   return *known;
 }
 
-StepGraphs::Captured* StepGraphs::captured(std::int64_t rows, std::int64_t n_logits) {
+std::optional<StepGraphs::Key> StepGraphs::key_for(std::int64_t rows, std::int64_t n_logits) {
   const std::optional<std::int64_t> bucket = bucket_for(rows);
   const std::optional<std::int64_t> logits_bucket = bucket_for(n_logits);
-  if (failed_ || !bucket || !logits_bucket || !same_prolog(rows, *bucket)) return nullptr;
-  auto& made = graphs_[{*bucket, std::min(*bucket, *logits_bucket)}];
+  if (!bucket || !logits_bucket || !same_prolog(rows, *bucket)) return std::nullopt;
+  return Key(*bucket, *logits_bucket);
+}
+
+StepGraphs::Captured* StepGraphs::captured(std::int64_t rows, std::int64_t n_logits) {
+  const std::optional<Key> key = key_for(rows, n_logits);
+  if (failed_ || !key) return nullptr;
+  seen_.insert(*key);
+  auto& made = graphs_[*key];
   if (made != nullptr) return made.get();
   const auto start = std::chrono::steady_clock::now();
   try {
-    made = capture(*bucket, std::min(*bucket, *logits_bucket));
+    made = capture(key->first, key->second);
   } catch (const Error& error) {
     if (options_.strict) throw;
     failed_ = true;
@@ -104,7 +111,7 @@ StepGraphs::Captured* StepGraphs::captured(std::int64_t rows, std::int64_t n_log
   }
   report_.capture_s +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  add_to_report(*made, *bucket);
+  add_to_report(*made, key->first);
   return made.get();
 }
 
@@ -139,6 +146,8 @@ std::optional<ops::ConstRows> StepGraphs::run(std::span<const Segment> segments)
   const std::int64_t rows = count_tokens(segments);
   const std::int64_t n_logits = count_logits(segments);
   if (rows == 0 || n_logits == 0) return std::nullopt;
+  const std::optional<Key> key = key_for(rows, n_logits);
+  if (!key || seen_.insert(*key).second) return std::nullopt;
   Captured* captured = this->captured(rows, n_logits);
   if (captured == nullptr) return std::nullopt;
   check_step(segments, config_, cache_);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,9 +34,10 @@ class StepGraphs {
   StepGraphs(const ModelConfig& config, const ModelWeights& weights, ops::Executor& executor,
              ModelKernels& kernels, KvCache& cache, const GraphOptions& options);
 
-  // The step of ForwardPass::run(), replayed: the same logits, cache and errors. Nothing: no graph
-  // serves such a step, or it could not be recorded (a warning, once; an error where the options
-  // are strict), and the caller runs it eagerly.
+  // The step of ForwardPass::run(), replayed: the same logits, cache and errors. Nothing, and the
+  // caller runs it eagerly: no graph serves such a step; or it is the first of its kind, which may
+  // be the only one (a prompt); or it could not be recorded (a warning, once; an error where the
+  // options are strict).
   std::optional<ops::ConstRows> run(std::span<const Segment> segments);
 
   const GraphReport& report() const { return report_; }
@@ -60,6 +62,9 @@ class StepGraphs {
   void observe(TimingObserver observer) { observer_ = std::move(observer); }
 
  private:
+  using Key = std::pair<std::int64_t, std::int64_t>;  // buckets of tokens and logits
+
+  std::optional<Key> key_for(std::int64_t rows, std::int64_t n_logits);
   std::optional<std::int64_t> bucket_for(std::int64_t n) const;
   std::unique_ptr<Captured> capture(std::int64_t rows, std::int64_t n_logits);
   bool same_prolog(std::int64_t rows, std::int64_t bucket);
@@ -75,7 +80,8 @@ class StepGraphs {
   ops::RopeFrequencies frequencies_;
   bool failed_ = false;
   std::vector<std::optional<bool>> same_prolog_;  // by rows, up to the largest bucket
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Captured>> graphs_;
+  std::map<Key, std::unique_ptr<Captured>> graphs_;
+  std::set<Key> seen_;
   GraphReport report_;
   TimingObserver observer_;
 };
