@@ -62,7 +62,7 @@ TEST(GraphMode, BenchMeasuresBothInTurn) {
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[0].at("steps"), "eager");
   EXPECT_EQ(results[1].at("steps"), "replayed");
-  EXPECT_GE(results[1].at("graph").at("replays"), 8);
+  EXPECT_GE(results[1].at("graph").at("replays"), 7);
   EXPECT_EQ(results[1].at("experts_per_step").at("median"),
             results[0].at("experts_per_step").at("median"));
   const CommandResult alone = run_tessera({"bench", "decode", "--against_eager"});

@@ -52,7 +52,7 @@ TEST(StepTrace, SaysOfALaunchWhatItReadAndHowFast) {
   bool seen = false;
   for (const auto& event : events_of(true)) {
     if (event.at("name") != "head") continue;
-    if (!event.at("args").contains("shape")) continue;  // the eager prefill's
+    if (!event.contains("args")) continue;  // the eager prefill's
     seen = true;
     const auto& args = event.at("args");
     EXPECT_NEAR(args.at("GB/s").get<double>(),
