@@ -79,7 +79,8 @@ void ThreadPool::stop() {
 }
 
 void ThreadPool::enter(int worker) {
-  const auto start = observer_ == nullptr ? RegionObserver::Time() : std::chrono::steady_clock::now();
+  const auto start =
+      observer_ == nullptr ? RegionObserver::Time() : std::chrono::steady_clock::now();
   try {
     region_(context_, worker);
   } catch (...) {  // handed to the caller of run(): nothing is hidden

@@ -53,8 +53,9 @@ Placement place(const Recording& recording, std::span<const int> phase_of) {
   }
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order,
-                           [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    return bytes[a] != bytes[b] ? bytes[a] > bytes[b] : a < b;
+  });
 
   std::vector<std::size_t> placed;  // by offset
   for (const std::size_t buffer : order) {
