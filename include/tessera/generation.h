@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <tessera/graph.h>
+
 namespace tessera {
 
 // How the next token is drawn. The filters apply in this order: repetition_penalty, temperature,
@@ -54,6 +56,12 @@ struct GenerationOptions {
   // and none where all kernels are native.
   std::optional<std::vector<std::int64_t>> warmup_seq_lens;
 
+  GraphOptions graph;
+
+  // A file for the timeline of all steps but those of the warm-up, for Chrome's or Perfetto's
+  // viewer; empty: none.
+  std::string trace_file;
+
   // Called once, before the memory of the KV cache is taken: the tokens that it has room for, and
   // its bytes.
   std::function<void(std::int64_t tokens, std::size_t bytes)> on_kv_cache;
@@ -84,6 +92,7 @@ struct GenerationResult {
   std::int64_t prefill_tokens = 0;
   std::int64_t decode_tokens =
       0;  // tokens that decode steps produced: all but each sequence's first
+  GraphReport graph;
 };
 
 }  // namespace tessera

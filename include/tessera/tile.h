@@ -290,6 +290,30 @@ class PackedWeight {
 
 using Body = std::function<void(const std::vector<Tensor>&)>;
 
+// A kernel with its arguments, for whoever schedules its tasks himself: phase after phase, each
+// complete before the next starts, the tasks of a phase in any order and on any threads. The
+// arguments' memory must stay.
+class BoundCall {
+ public:
+  BoundCall();
+  ~BoundCall();
+  BoundCall(BoundCall&&) noexcept;
+  BoundCall& operator=(BoundCall&&) noexcept;
+
+  int n_phases() const;
+  std::int64_t tasks(int phase) const;
+  std::int64_t work(int phase) const;  // points and multiply-adds of all tasks, about
+  // Memory for what crosses phases, aligned to 64 bytes. set_scratch() comes before run().
+  std::size_t scratch_bytes() const;
+  void set_scratch(std::byte* memory);
+  void run(int phase, std::int64_t begin, std::int64_t end) const;  // never throws or allocates
+
+ private:
+  friend class Kernel;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // A kernel and the code made for it so far. Copies share both. Calls from several threads are safe
 // as long as each has a thread pool of its own.
 class Kernel {
@@ -319,6 +343,10 @@ class Kernel {
       run(executor.pool(), arguments);
     }
   }
+  // Checks, compiles or loads as run() does, but runs nothing. Binding a call again keeps its
+  // scratch and allocates nothing where the class has code already. Indices among the arguments are
+  // not checked: what they say may change before every run.
+  void bind(std::span<const Argument> arguments, BoundCall& call) const;
   // Compiles or loads without running: only dims and element types of the arguments matter.
   void prepare(std::span<const Argument> arguments) const;
   // The kernel's text for the class of these arguments: "trace", the name of a pass, "llvm" or

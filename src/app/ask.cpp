@@ -13,6 +13,7 @@
 #include <tessera/language_model.h>
 
 #include "app/commands.h"
+#include "app/graph_options.h"
 #include "app/model_options.h"
 #include "app/output.h"
 #include "app/validators.h"
@@ -46,7 +47,7 @@ struct AskOptions {
   CLI::Option* seed = nullptr;
   std::string report_file;
   std::string warmup_seq_lens;  // as 1,2
-  bool use_acl_graph = false;   // which this version does not have yet
+  GraphFlags graph;
 };
 
 // The non-empty lines of a file, joined by newlines.
@@ -152,6 +153,23 @@ struct Measured {
   }
 };
 
+// The first two keys as in the original's reports.
+void add_graph_report(nlohmann::ordered_json& report, const GraphReport& graph) {
+  if (graph.backend.empty()) return;
+  report["aclgraph_backend"] = graph.backend;
+  report["aclgraph_compile_s"] = graph.capture_s;
+  report["graph"] = app::report_of(graph);
+}
+
+// The summary's line; empty without graph mode.
+std::string graph_line(const GraphReport& graph) {
+  if (graph.backend.empty()) return "";
+  return fmt::format(
+      "graph           {} replays, {} eager steps; {} operators in {} phases, captured in {:.3f} "
+      "s\n",
+      graph.replays, graph.eager_steps, graph.ops, graph.phases, graph.capture_s);
+}
+
 nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) {
   const GenerationResult& r = m.result;
   nlohmann::ordered_json report;
@@ -162,6 +180,7 @@ nlohmann::ordered_json report_of(const LanguageModel& model, const Measured& m) 
                        {"rope", kernels.rope},
                        {"mla_prolog", kernels.mla_prolog},
                        {"kv_cache", kernels.kv_cache}};
+  add_graph_report(report, r.graph);
   report["tokenizer_load_s"] = model.tokenizer_load_s();
   report["model_load_s"] = model.model_load_s();
   report["model_load_peak_mem_mb"] = megabytes(m.load_peak_bytes);
@@ -202,17 +221,18 @@ void print_summary(const LanguageModel& model, const Measured& m) {
       "\n"
       "mode            {}, {}, {} thread{}\n"
       "kernels         rms_norm {}, rope {}, mla_prolog {}, kv_cache {}\n"
+      "{}"
       "load            {:.2f} s (tokenizer {:.2f} s), peak memory {:.0f} MB; warm-up {:.2f} s\n"
       "prefill         {} tokens, {:.1f} tokens/s, first token after {:.3f} s\n"
       "generate        {} tokens in {:.2f} s, {:.1f} tokens/s (decode {:.1f} tokens/s)\n"
       "memory          {:.0f} MB peak while generating, KV cache for {} tokens {:.1f} MB\n",
       m.mode, to_string(model.format()), model.threads(), model.threads() == 1 ? "" : "s",
-      kernels.rms_norm, kernels.rope, kernels.mla_prolog, kernels.kv_cache, model.model_load_s(),
-      model.tokenizer_load_s(), megabytes(m.load_peak_bytes), r.warmup_s, r.prefill_tokens,
-      per_second(r.prefill_tokens, r.prefill_s), r.completions.front().time_to_first_token_s,
-      m.generated_tokens(), r.generate_s, per_second(m.generated_tokens(), r.generate_s),
-      per_second(r.decode_tokens, r.decode_s), megabytes(m.generate_peak_bytes), r.kv_cache_tokens,
-      megabytes(r.kv_cache_bytes)));
+      kernels.rms_norm, kernels.rope, kernels.mla_prolog, kernels.kv_cache, graph_line(r.graph),
+      model.model_load_s(), model.tokenizer_load_s(), megabytes(m.load_peak_bytes), r.warmup_s,
+      r.prefill_tokens, per_second(r.prefill_tokens, r.prefill_s),
+      r.completions.front().time_to_first_token_s, m.generated_tokens(), r.generate_s,
+      per_second(m.generated_tokens(), r.generate_s), per_second(r.decode_tokens, r.decode_s),
+      megabytes(m.generate_peak_bytes), r.kv_cache_tokens, megabytes(r.kv_cache_bytes)));
 }
 
 // One prompt streams; the answers of several follow one another when all are there.
@@ -227,16 +247,13 @@ void print_answers(const std::vector<std::string>& prompts, const GenerationResu
 }
 
 void run(AskOptions& options) {
-  if (options.use_acl_graph) {
-    fail(ErrorCode::kInvalidArgument,
-         "--use-acl-graph needs graph mode, which this version does not have; leave it out");
-  }
   if (options.raw && !options.system.empty()) {
     fail(ErrorCode::kInvalidArgument,
          "--system needs the chat template, which --raw turns off; leave one of them out");
   }
   const std::vector<std::string> prompts = prompts_of(options);
   if (!options.report_file.empty()) require_writable(options.report_file);
+  if (!options.generation.trace_file.empty()) require_writable(options.generation.trace_file);
   Measured m;
   m.model_folder = model_folder(options.model);
   m.mode = mode_of(options.model);
@@ -244,6 +261,7 @@ void run(AskOptions& options) {
   m.load_peak_bytes = peak_resident_bytes();
 
   GenerationOptions generation = options.generation;
+  generation.graph = graph_options(options.graph);
   generation.sampling = sampling_of(options, model);
   m.seed = generation.sampling.seed;
   if (!options.warmup_seq_lens.empty()) {
@@ -335,7 +353,8 @@ void add_ask_command(CLI::App& app) {
                   "tokens per sequence of the steps whose kernels are made ready before the first "
                   "token (default: 1,2)")
       ->check(lengths());
-  ask->add_flag("--use-acl-graph", options->use_acl_graph, "graph mode");
+  add_graph_options(*ask, options->graph);
+  add_trace_option(*ask, generation.trace_file);
   ask->add_option("--report-file", options->report_file, "write all measurements as JSON")
       ->check(not_empty("the name of a file"));
   ask->callback([options] { run(*options); });

@@ -10,6 +10,7 @@ namespace tessera::app {
 void add_analyze_command(CLI::App& app);
 void add_ask_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
+void add_graph_command(CLI::App& app);
 void add_kernels_command(CLI::App& app);
 void add_logits_command(CLI::App& app);
 void add_pack_command(CLI::App& app);

@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   app::add_analyze_command(command);
   app::add_ask_command(command);
   app::add_bench_command(command);
+  app::add_graph_command(command);
   app::add_kernels_command(command);
   app::add_logits_command(command);
   app::add_pack_command(command);

@@ -79,12 +79,15 @@ void ThreadPool::stop() {
 }
 
 void ThreadPool::enter(int worker) {
+  const auto start =
+      observer_ == nullptr ? RegionObserver::Time() : std::chrono::steady_clock::now();
   try {
     region_(context_, worker);
   } catch (...) {  // handed to the caller of run(): nothing is hidden
     const std::lock_guard lock(error_mutex_);
     if (!error_) error_ = std::current_exception();
   }
+  if (observer_ != nullptr) observer_->ran(worker, start, std::chrono::steady_clock::now());
 }
 
 void ThreadPool::work(int worker) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -11,6 +12,15 @@
 #include <vector>
 
 namespace tessera {
+
+// Told when a worker was inside a region: by that worker, so that several may tell at once.
+class RegionObserver {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  virtual ~RegionObserver() = default;
+  virtual void ran(int worker, Time start, Time end) = 0;
+};
 
 // run() wakes every worker, takes part as worker 0, and returns when all are done. Waiting threads
 // spin for a bounded time, then let others run, then sleep. One region at a time; run() is not
@@ -33,6 +43,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return n_threads_; }
+
+  // Between regions only; nullptr: nobody, at the cost of a test.
+  void observe(RegionObserver* observer) { observer_ = observer; }
 
   // body(worker) once on each worker, worker in [0, size()).
   template <typename Body>
@@ -80,6 +93,7 @@ class ThreadPool {
   void enter(int worker);  // runs the current region, keeping its exception
 
   const int n_threads_;
+  RegionObserver* observer_ = nullptr;
   Region region_ = nullptr;
   void* context_ = nullptr;
   std::atomic<std::uint32_t> generation_{0};  // a new value starts a region

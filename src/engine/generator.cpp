@@ -9,7 +9,9 @@
 
 #include "base/fail.h"
 #include "engine/sampler.h"
+#include "engine/step_trace.h"
 #include "engine/stop_matcher.h"
+#include "model/graph/step_graphs.h"
 #include "text/stream_decoder.h"
 #include "text/utf8.h"
 
@@ -127,6 +129,10 @@ class Run {
         options_(options),
         cache_(make_cache(parts, prompts, options)),
         forward_(parts.config, parts.weights, parts.executor, parts.kernels) {
+    if (options.graph.enabled) {
+      graphs_.emplace(parts.config, parts.weights, parts.executor, parts.kernels, cache_,
+                      options.graph);
+    }
     sequences_.reserve(prompts.size());
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       Sequence& s = sequences_.emplace_back(parts, i, prompts[i], options,
@@ -140,11 +146,14 @@ class Run {
     result.kv_cache_tokens = cache_.capacity_tokens();
     result.kv_cache_bytes = cache_.bytes();
     warm_up(result);
+    if (!options_.trace_file.empty()) start_trace();
     clock_ = Stopwatch();
     prefill(result);
     decode(result);
     for (Sequence& s : sequences_) result.completions.push_back(std::move(s.completion));
     result.generate_s = clock_.seconds();
+    if (graphs_) result.graph = graphs_->report();
+    if (trace_) trace_->write(options_.trace_file);
     return result;
   }
 
@@ -175,15 +184,17 @@ class Run {
     std::span<const std::int64_t> lengths = kDecodeLengths;
     if (options_.warmup_seq_lens) {
       lengths = *options_.warmup_seq_lens;
-    } else if (parts_.kernels.all_native()) {
+    } else if (parts_.kernels.all_native() && !graphs_) {
       return;
     }
     const Stopwatch watch;
     for (const std::int64_t length : lengths) {
-      if (!parts_.kernels.mark_warm(std::ssize(sequences_), length)) continue;
+      const bool cold = parts_.kernels.mark_warm(std::ssize(sequences_), length);
+      if (!cold && !graphs_) continue;  // graphs are recorded anew for every cache
       try {
         warm_up_step(length);
       } catch (const Error& error) {
+        if (graphs_ && options_.graph.strict) throw;
         parts_.kernels.warn(
             fmt::format("the warm-up with {} tokens a sequence failed ({}); its kernels are "
                         "compiled when they are needed",
@@ -215,7 +226,28 @@ class Run {
       scratch.ids.push_back(cache_.add_sequence());
       segments.push_back({scratch.ids.back(), tokens, 1});
     }
-    forward_.run(segments, cache_);
+    if (graphs_) graphs_->captured(count_tokens(segments), count_logits(segments));
+    run(segments);
+  }
+
+  // Replayed where a graph serves the step, else eagerly.
+  ops::ConstRows run(std::span<const Segment> segments) {
+    if (graphs_) {
+      if (const auto logits = graphs_->run(segments)) return *logits;
+      graphs_->count_eager_step();
+    }
+    if (trace_) trace_->start_step();
+    const ops::ConstRows logits = forward_.run(segments, cache_);
+    if (trace_) trace_->stop_step();
+    return logits;
+  }
+
+  void start_trace() {
+    trace_.emplace(parts_.executor);
+    if (!graphs_) return;
+    graphs_->observe([this](const graph::Graph& graph, const graph::Timing& timing) {
+      trace_->add(graph, timing);
+    });
   }
 
   // Steps of up to prefill_chunk prompt tokens, filled from the prompts in order.
@@ -263,7 +295,7 @@ class Run {
   }
 
   void step(std::span<Sequence* const> chosen, std::span<const Segment> segments) {
-    const ops::ConstRows logits = forward_.run(segments, cache_);
+    const ops::ConstRows logits = run(segments);
     std::int64_t row = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
       Sequence& s = *chosen[i];
@@ -317,6 +349,8 @@ class Run {
   Stopwatch clock_;
   KvCache cache_;
   ForwardPass forward_;
+  std::optional<StepGraphs> graphs_;
+  std::optional<StepTrace> trace_;
   std::vector<Sequence> sequences_;
 };
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <random>
 
 #include "base/convert.h"
 #include "base/fail.h"
 #include "model/forward.h"
+#include "model/graph/step_graphs.h"
 #include "model/step_cost.h"
 #include "model/weight_layout.h"
 
@@ -62,7 +65,9 @@ struct Sample {
 // Runs samples, taking back what the last one added.
 class Runner {
  public:
-  Runner(LoadedModel& model, const StepWork& work, bool by_part)
+  // graph: how to record steps, or nothing for eager ones.
+  Runner(LoadedModel& model, const StepWork& work, bool by_part,
+         const std::optional<GraphOptions>& graph)
       : model_(model),
         work_(work),
         cache_(model.config, cache_dtype(model.format),
@@ -72,6 +77,9 @@ class Runner {
         profile_(by_part),
         segments_(static_cast<std::size_t>(work.sequences)),
         experts_(static_cast<std::size_t>(work.steps())) {
+    if (graph) {
+      graphs_.emplace(model.config, model.weights, model.executor, *model.kernels, cache_, *graph);
+    }
     if (work.depth > 0) fill_randomly(cache_, model.config.n_layers, model.executor);
     std::mt19937_64 random(2);
     std::uniform_int_distribution<std::int32_t> any(
@@ -79,6 +87,20 @@ class Runner {
     ids_.resize(static_cast<std::size_t>(work.sequences * work.new_tokens));
     for (std::int32_t& id : ids_) id = any(random);
   }
+
+  bool replayed() const { return graphs_.has_value(); }
+  void run_traced(StepTrace& trace) {
+    trace_ = &trace;
+    if (graphs_) {
+      graphs_->observe([&trace](const graph::Graph& graph, const graph::Timing& timing) {
+        trace.add(graph, timing);
+      });
+    }
+    run();
+    trace_ = nullptr;
+    if (graphs_) graphs_->observe(nullptr);
+  }
+  GraphReport report() const { return graphs_ ? graphs_->report() : GraphReport(); }
 
   Sample run() {
     for (Segment& segment : segments_) {
@@ -108,10 +130,11 @@ class Runner {
                                   static_cast<std::size_t>(tokens_of(index)));
       segments_[s].n_logits = logits_of(index);
     }
+    if (trace_ != nullptr) return traced_step();
     const Observed observed(model_.executor, profile_);
     const auto start = ops::StepProfile::Clock::now();
     profile_.start();
-    forward_.run(segments_, cache_);
+    if (!graphs_ || !graphs_->run(segments_)) forward_.run(segments_, cache_);
     profile_.stop();
     const auto end = ops::StepProfile::Clock::now();
     sample.seconds += std::chrono::duration<double>(end - start).count();
@@ -121,6 +144,13 @@ class Runner {
       sample.times[p].seconds += time.seconds;
       sample.times[p].in_regions += time.in_regions;
     }
+  }
+
+  void traced_step() {
+    if (graphs_ && graphs_->run(segments_)) return;
+    trace_->start_step();
+    forward_.run(segments_, cache_);
+    trace_->stop_step();
   }
 
   // What the steps had to do.
@@ -151,6 +181,8 @@ class Runner {
   const StepWork work_;
   KvCache cache_;
   ForwardPass forward_;
+  std::optional<StepGraphs> graphs_;
+  StepTrace* trace_ = nullptr;
   ops::StepProfile profile_;
   std::vector<Segment> segments_;
   std::vector<std::int64_t> experts_;  // of each step
@@ -172,7 +204,7 @@ void add_part(PartMeasurement& part, const ops::StepProfile::Time& time, const P
 }  // namespace
 
 void run_steps(LoadedModel& model, const StepWork& work) {
-  Runner(model, work, false).run();
+  Runner(model, work, false, std::nullopt).run();
 }
 
 // What the machine can do now.
@@ -191,9 +223,67 @@ struct StepBench::Limit {
   double seconds(const PartCost& cost) const {
     return std::max(read_seconds(cost), dot_seconds(cost));
   }
+  // Halfway between two.
+  static Limit between(const Limit& a, const Limit& b) {
+    Limit limit;
+    limit.read = (a.read + b.read) / 2;
+    for (std::size_t d = 0; d < limit.dots.size(); ++d) {
+      limit.dots[d] = (a.dots[d] + b.dots[d]) / 2;
+    }
+    return limit;
+  }
 };
 
-StepBench::StepBench(LoadedModel& model) : model_(model), limits_(model.executor) {}
+// Collects the samples of one mode.
+class StepBench::Measuring {
+ public:
+  // first: a sample that is not counted.
+  Measuring(const StepWork& work, bool replayed, const Sample& first, bool by_part) {
+    m_.work = work;
+    m_.replayed = replayed;
+    for (std::size_t p = 0; by_part && p < ops::kStepParts; ++p) {
+      if (first.times[p].seconds == 0 && first.cost.parts[p].bytes == 0) continue;
+      m_.parts.emplace_back().part = static_cast<StepPart>(p);
+    }
+  }
+
+  void add(const Sample& sample, const Limit& limit) {
+    const auto steps = static_cast<double>(m_.work.steps());
+    const auto tokens = static_cast<double>(m_.work.sequences * m_.work.new_tokens);
+    const PartCost total = sample.cost.total();
+    const double limit_seconds = limit.seconds(total);
+    read_seconds_ += limit.read_seconds(total);
+    dot_seconds_ += limit.dot_seconds(total);
+    m_.tokens_per_second.add(tokens / sample.seconds);
+    m_.bytes_per_token.add(total.bytes / tokens);
+    m_.gb_per_second.add(total.bytes / sample.seconds / 1e9);
+    m_.gflop_per_second.add(total.all_operations() / sample.seconds / 1e9);
+    m_.limit.add(tokens / limit_seconds);
+    m_.share_of_limit.add(limit_seconds / sample.seconds);
+    m_.read_gb_per_second.add(limit.read / 1e9);
+    m_.dot_gflop_per_second.add(total.all_operations() / limit.dot_seconds(total) / 1e9);
+    m_.experts_per_step.add(sample.experts / steps);
+    for (PartMeasurement& part : m_.parts) {
+      const auto p = static_cast<std::size_t>(part.part);
+      add_part(part, sample.times[p], sample.cost.parts[p], limit.seconds(sample.cost.parts[p]),
+               sample.seconds, steps);
+    }
+  }
+
+  StepMeasurement finish(GraphReport graph) && {
+    m_.limited_by_reading = read_seconds_ >= dot_seconds_;
+    m_.graph = std::move(graph);
+    return std::move(m_);
+  }
+
+ private:
+  StepMeasurement m_;
+  double read_seconds_ = 0;
+  double dot_seconds_ = 0;
+};
+
+StepBench::StepBench(LoadedModel& model, StepModes modes, const GraphOptions& graph)
+    : model_(model), modes_(modes), graph_(graph), limits_(model.executor) {}
 
 StepBench::Limit StepBench::limit_now(const PartCost& work) {
   Limit limit;
@@ -205,53 +295,39 @@ StepBench::Limit StepBench::limit_now(const PartCost& work) {
   return limit;
 }
 
-StepMeasurement StepBench::measure(const StepWork& work, int n_samples, bool by_part) {
+std::vector<StepMeasurement> StepBench::measure(const StepWork& work, int n_samples, bool by_part) {
   check_positions(work, model_.config);
-  Runner runner(model_, work, by_part);
-  const auto steps = static_cast<double>(work.steps());
-  const auto tokens = static_cast<double>(work.sequences * work.new_tokens);
-  StepMeasurement m;
-  m.work = work;
-  Sample sample = runner.run();
-  for (std::size_t p = 0; by_part && p < ops::kStepParts; ++p) {
-    if (sample.times[p].seconds == 0 && sample.cost.parts[p].bytes == 0) continue;
-    m.parts.emplace_back().part = static_cast<StepPart>(p);
+  std::vector<std::unique_ptr<Runner>> runners;
+  if (modes_ != StepModes::kReplayed) {
+    runners.push_back(std::make_unique<Runner>(model_, work, by_part, std::nullopt));
   }
-
-  double read_seconds = 0;
-  double dot_seconds = 0;
-  Limit before = limit_now(sample.cost.total());
+  if (modes_ != StepModes::kEager) {
+    runners.push_back(std::make_unique<Runner>(model_, work, by_part, graph_));
+  }
+  std::vector<Measuring> measuring;
+  PartCost total;
+  for (const auto& runner : runners) {
+    const Sample sample = runner->run();
+    total = sample.cost.total();
+    measuring.emplace_back(work, runner->replayed(), sample, by_part);
+  }
+  Limit before = limit_now(total);
   for (int i = 0; i < n_samples; ++i) {
-    sample = runner.run();
-    const PartCost total = sample.cost.total();
-    const Limit after = limit_now(total);
-    Limit limit;
-    limit.read = (before.read + after.read) / 2;
-    for (std::size_t d = 0; d < limit.dots.size(); ++d) {
-      limit.dots[d] = (before.dots[d] + after.dots[d]) / 2;
-    }
-    before = after;
-
-    const double limit_seconds = limit.seconds(total);
-    read_seconds += limit.read_seconds(total);
-    dot_seconds += limit.dot_seconds(total);
-    m.tokens_per_second.add(tokens / sample.seconds);
-    m.bytes_per_token.add(total.bytes / tokens);
-    m.gb_per_second.add(total.bytes / sample.seconds / 1e9);
-    m.gflop_per_second.add(total.all_operations() / sample.seconds / 1e9);
-    m.limit.add(tokens / limit_seconds);
-    m.share_of_limit.add(limit_seconds / sample.seconds);
-    m.read_gb_per_second.add(limit.read / 1e9);
-    m.dot_gflop_per_second.add(total.all_operations() / limit.dot_seconds(total) / 1e9);
-    m.experts_per_step.add(sample.experts / steps);
-    for (PartMeasurement& part : m.parts) {
-      const auto p = static_cast<std::size_t>(part.part);
-      add_part(part, sample.times[p], sample.cost.parts[p], limit.seconds(sample.cost.parts[p]),
-               sample.seconds, steps);
+    for (std::size_t r = 0; r < runners.size(); ++r) {
+      // Each mode is the first in every other round.
+      const std::size_t index = i % 2 == 0 ? r : runners.size() - 1 - r;
+      const Sample sample = runners[index]->run();
+      const Limit after = limit_now(sample.cost.total());
+      measuring[index].add(sample, Limit::between(before, after));
+      before = after;
     }
   }
-  m.limited_by_reading = read_seconds >= dot_seconds;
-  return m;
+  std::vector<StepMeasurement> measured;
+  for (std::size_t r = 0; r < runners.size(); ++r) {
+    measured.push_back(std::move(measuring[r]).finish(runners[r]->report()));
+    if (trace_ != nullptr) runners[r]->run_traced(*trace_);
+  }
+  return measured;
 }
 
 }  // namespace tessera

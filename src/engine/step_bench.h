@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include <tessera/graph.h>
+
 #include "base/series.h"
 #include "engine/loaded_model.h"
+#include "engine/step_trace.h"
 #include "model/step_cost.h"
 #include "ops/limits/machine_limits.h"
 #include "ops/step_profile.h"
@@ -42,6 +45,8 @@ struct PartMeasurement {
 // One sample each, in the order of measurement.
 struct StepMeasurement {
   StepWork work;
+  bool replayed = false;  // by graphs, else eager
+  GraphReport graph;      // what they did
   Series tokens_per_second;
   Series bytes_per_token;  // weights that were read and rows of the cache, once per step
   Series gb_per_second;
@@ -63,25 +68,38 @@ void check_positions(const StepWork& work, const ModelConfig& config);
 // Runs one sample, to see what memory it takes.
 void run_steps(LoadedModel& model, const StepWork& work);
 
+// How steps are run: eagerly, by graphs, or both in turn.
+enum class StepModes { kEager, kReplayed, kBoth };
+
 class StepBench {
  public:
   // The model must be loaded and outlive this. Throws what MachineLimits throws.
-  explicit StepBench(LoadedModel& model);
+  explicit StepBench(LoadedModel& model, StepModes modes = StepModes::kEager,
+                     const GraphOptions& graph = {});
 
   // One sample that is not counted, which compiles kernels, then n_samples. What the caches hold at
   // the beginning are random numbers of the size of real ones, instead of the results of a prefill:
   // the time of attention does not depend on them. The ids of tokens are random too. by_part
   // measures the parts: a clock is read some hundred times a step.
   //
+  // From now on one more sample of every mode is traced after the measured ones.
+  void trace(StepTrace* trace) { trace_ = trace; }
+
+  // One measurement for each mode, their samples in turn.
+  //
   // Throws what check_positions() throws, and Error(kOutOfMemory) for a cache that does not fit.
-  StepMeasurement measure(const StepWork& work, int n_samples, bool by_part);
+  std::vector<StepMeasurement> measure(const StepWork& work, int n_samples, bool by_part);
 
  private:
   struct Limit;
+  class Measuring;
 
   Limit limit_now(const PartCost& work);  // only of the dot products that it has
 
   LoadedModel& model_;
+  StepModes modes_;
+  GraphOptions graph_;
+  StepTrace* trace_ = nullptr;
   ops::MachineLimits limits_;
 };
 

@@ -319,4 +319,13 @@ ModelConfig ModelConfig::parse(std::string_view json_text, const std::string& na
   return read_config(JsonObject::parse(json_text, name_for_errors, ErrorCode::kBadConfig));
 }
 
+ops::RouterParameters ModelConfig::router() const {
+  return {.top_k = n_experts_per_token,
+          .method = topk_method,
+          .n_groups = n_groups,
+          .top_k_groups = top_k_groups,
+          .normalise = norm_topk_prob,
+          .scale = static_cast<float>(routed_scaling_factor)};
+}
+
 }  // namespace tessera

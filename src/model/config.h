@@ -58,6 +58,9 @@ struct ModelConfig {
   std::int64_t qk_dim() const { return qk_nope_dim + qk_rope_dim; }
   bool is_moe(std::int64_t layer) const { return layer >= first_dense_layers; }
   bool has_moe() const { return first_dense_layers < n_layers; }
+  // What multiplies q.k before the softmax.
+  float attention_scale() const { return static_cast<float>(ops::attention_scale(rope, qk_dim())); }
+  ops::RouterParameters router() const;
 
   // Reads folder/config.json, in the spelling with rope_scaling and rope_theta or in the newer one
   // with rope_parameters. A key that is absent takes its usual value where there is one that says

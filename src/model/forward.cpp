@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/fail.h"
 #include "ops/linear/linear.h"
 #include "ops/mha_attention/mha_attention.h"
 #include "ops/mla_attention/mla_attention.h"
@@ -17,15 +16,6 @@ using ops::StepScope;
 
 namespace {
 
-ops::RouterParameters router_parameters(const ModelConfig& c) {
-  return {.top_k = c.n_experts_per_token,
-          .method = c.topk_method,
-          .n_groups = c.n_groups,
-          .top_k_groups = c.top_k_groups,
-          .normalise = c.norm_topk_prob,
-          .scale = static_cast<float>(c.routed_scaling_factor)};
-}
-
 void add(const ops::ConstRows& x, const ops::Rows& to) {
   for (std::int64_t r = 0; r < x.rows; ++r) {
     for (std::size_t i = 0; i < x.row(r).size(); ++i) to.row(r)[i] += x.row(r)[i];
@@ -34,43 +24,6 @@ void add(const ops::ConstRows& x, const ops::Rows& to) {
 
 void add_bias(const ops::Weight& bias, const ops::Rows& to) {
   if (!bias.empty()) add({bias.floats(), to.rows, to.columns, 0}, to);
-}
-
-std::int64_t count_tokens(std::span<const Segment> segments) {
-  std::int64_t n = 0;
-  for (const Segment& s : segments) n += std::ssize(s.tokens);
-  return n;
-}
-
-// Everything that can be wrong with a step, before anything is changed.
-void check(std::span<const Segment> segments, const ModelConfig& config, const KvCache& cache) {
-  std::int64_t pages = 0;
-  for (const Segment& s : segments) {
-    if (s.n_logits < 0 || s.n_logits > std::ssize(s.tokens)) {
-      fail(ErrorCode::kInvalidArgument, "logits of {} tokens are wanted of a segment of {}",
-           s.n_logits, s.tokens.size());
-    }
-    for (std::int32_t token : s.tokens) {
-      if (token < 0 || token >= config.vocab_size) {
-        fail(ErrorCode::kInvalidArgument, "token id {} is outside the vocabulary of {}", token,
-             config.vocab_size);
-      }
-    }
-    const std::int64_t length = cache.length(s.sequence) + std::ssize(s.tokens);
-    if (length > config.max_positions) {
-      fail(ErrorCode::kContextOverflow,
-           "a sequence of {} tokens is longer than the {} positions of the model; shorten the "
-           "prompt",
-           length, config.max_positions);
-    }
-    pages += cache.pages_to_extend(s.sequence, std::ssize(s.tokens));
-  }
-  if (pages > cache.free_pages()) {
-    fail(ErrorCode::kContextOverflow,
-         "the KV cache is full: the step needs {} more tokens and {} are free; use a larger "
-         "--context",
-         pages * KvCache::kPageTokens, cache.free_pages() * KvCache::kPageTokens);
-  }
 }
 
 }  // namespace
@@ -101,8 +54,8 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
       executor_(executor),
       kernels_(kernels),
       frequencies_(config.rope),
-      attention_scale_(static_cast<float>(ops::attention_scale(config.rope, config.qk_dim()))),
-      router_(router_parameters(config)) {}
+      attention_scale_(config.attention_scale()),
+      router_(config.router()) {}
 
 ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_t n_logits) {
   const ModelConfig& c = config_;
@@ -150,10 +103,8 @@ ForwardPass::Activations ForwardPass::arrange(std::int64_t n_tokens, std::int64_
 ops::ConstRows ForwardPass::run(std::span<const Segment> segments, KvCache& cache,
                                 const LayerObserver& observe) {
   assert(cache.form() == kernels_.kv_cache());
-  check(segments, config_, cache);
-  std::int64_t n_logits = 0;
-  for (const Segment& s : segments) n_logits += s.n_logits;
-  Activations a = arrange(count_tokens(segments), n_logits);
+  check_step(segments, config_, cache);
+  Activations a = arrange(count_tokens(segments), count_logits(segments));
   for (const Segment& s : segments) cache.extend(s.sequence, std::ssize(s.tokens));
 
   ops::StepProfile* profile = executor_.profile();

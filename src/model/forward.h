@@ -11,6 +11,7 @@
 #include "model/config.h"
 #include "model/kernels.h"
 #include "model/kv_cache.h"
+#include "model/segment.h"
 #include "model/weights.h"
 #include "ops/executor.h"
 #include "ops/rope/rope.h"
@@ -18,13 +19,6 @@
 #include "ops/rows.h"
 
 namespace tessera {
-
-// New tokens of one sequence; they follow those already in its cache.
-struct Segment {
-  SequenceId sequence;
-  std::span<const std::int32_t> tokens;
-  std::int64_t n_logits = 1;  // logits are wanted for that many of its last tokens, 0 to all
-};
 
 // Told the residual stream [tokens, hidden] after each layer.
 using LayerObserver = std::function<void(std::int64_t layer, const ops::ConstRows& hidden)>;

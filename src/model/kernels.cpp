@@ -7,6 +7,8 @@
 
 #include <tessera/error.h>
 
+#include "base/fail.h"
+
 namespace tessera {
 
 namespace {
@@ -14,6 +16,11 @@ namespace {
 constexpr ops::RopeLayout kLayout = ops::RopeLayout::kInterleaved;  // of DeepSeek's weights
 
 constexpr std::string_view kNative = "native";
+
+void require_recordable(std::string_view op, std::string_view name, bool recordable) {
+  if (recordable) return;
+  fail(ErrorCode::kUnsupported, "{} {} cannot be recorded", op, name);
+}
 
 }  // namespace
 
@@ -65,6 +72,17 @@ bool ModelKernels::all_native() const {
   return rms_norm_.name == kNative && rope_.name == kNative && mla_prolog_.name == kNative;
 }
 
+// Whether an implementation is to run; says once why not. Notes what does.
+bool ModelKernels::can_run(Operator& op, std::string_view name, const std::string& unsupported) {
+  const bool can = unsupported.empty() && !op.failed;
+  if (!can && !op.failed && !op.warned) {
+    op.warned = true;
+    warn(native_instead(op.op, name, unsupported));
+  }
+  op.note(can ? name : kNative);
+  return can;
+}
+
 // Runs what was chosen and returns true, or says why not and returns false.
 template <typename Run>
 bool ModelKernels::run_chosen(Operator& op, std::string_view name, const std::string& unsupported,
@@ -78,12 +96,8 @@ bool ModelKernels::run_chosen(Operator& op, std::string_view name, const std::st
       op.failed = true;
       warn(native_instead(op.op, name, fmt::format("failed ({})", error.what())));
     }
-  } else if (!op.failed && !op.warned) {
-    op.warned = true;
-    warn(native_instead(op.op, name, unsupported));
   }
-  op.note(kNative);
-  return false;
+  return can_run(op, name, unsupported);
 }
 
 void ModelKernels::rms_norm(const ops::ConstRows& x, const float* weight, float eps,
@@ -103,18 +117,67 @@ void ModelKernels::rope(const ops::Heads& x, const ops::ConstRows& cos, const op
   }
 }
 
-bool ModelKernels::mla_prolog(std::int64_t layer, const ops::MlaPrologCall& call) {
+const ops::MlaPrologImplementation* ModelKernels::prolog_for(std::int64_t layer,
+                                                             const ops::MlaPrologCall& call) const {
   const ops::MlaPrologImplementation* chosen = mla_prolog_implementation_;
-  const auto index = static_cast<std::size_t>(layer);
   if (chosen == &ops::kMlaPrologAuto) {
-    chosen = &ops::fastest_mla_prolog(prolog_weights_[index], call, executor_.n_threads());
+    chosen = &ops::fastest_mla_prolog(prolog_weights_[static_cast<std::size_t>(layer)], call,
+                                      executor_.n_threads());
   }
-  if (chosen == nullptr || chosen == &ops::kMlaPrologBaseline) {
+  return chosen == &ops::kMlaPrologBaseline ? nullptr : chosen;
+}
+
+bool ModelKernels::mla_prolog(std::int64_t layer, const ops::MlaPrologCall& call) {
+  const ops::MlaPrologImplementation* chosen = prolog_for(layer, call);
+  if (chosen == nullptr) {
     mla_prolog_.note(kNative);
     return false;
   }
+  const auto index = static_cast<std::size_t>(layer);
   return run_chosen(mla_prolog_, chosen->name, chosen->unsupported(prolog_weights_[index], call),
                     [&] { prologs_of(*chosen)[index]->run(call, executor_); });
+}
+
+void ModelKernels::record_rms_norm(graph::Recorder& recorder, graph::LaunchInfo info,
+                                   const ops::RecordedRows& x, const float* weight, float eps,
+                                   const ops::RecordedRows& y) {
+  const ops::RmsNormImplementation& chosen = *rms_norm_implementation_;
+  if (!can_run(rms_norm_, chosen.name, chosen.unsupported(x.count.max, x.columns))) {
+    return ops::kRmsNormNative.record(recorder, std::move(info), x, weight, eps, y);
+  }
+  require_recordable(rms_norm_.op, chosen.name, chosen.record != nullptr);
+  chosen.record(recorder, std::move(info), x, weight, eps, y);
+}
+
+void ModelKernels::record_rope(graph::Recorder& recorder, graph::LaunchInfo info,
+                               const ops::RecordedRotation& call) {
+  const ops::RopeImplementation& chosen = *rope_implementation_;
+  if (!can_run(rope_, chosen.name, chosen.unsupported(2 * call.half, kLayout))) {
+    return ops::kRopeNative.record(recorder, std::move(info), call, kLayout);
+  }
+  require_recordable(rope_.op, chosen.name, chosen.record != nullptr);
+  chosen.record(recorder, std::move(info), call, kLayout);
+}
+
+bool ModelKernels::record_mla_prolog(graph::Recorder& recorder, std::int64_t layer,
+                                     const ops::RecordedProlog& call) {
+  ops::MlaPrologCall probe = call.outputs;
+  probe.hidden = call.hidden.at(0);
+  const ops::MlaPrologImplementation* chosen = prolog_for(layer, probe);
+  if (chosen == nullptr) {
+    mla_prolog_.note(kNative);
+    return false;
+  }
+  const auto index = static_cast<std::size_t>(layer);
+  const std::string unsupported = chosen->unsupported(prolog_weights_[index], probe);
+  if (!can_run(mla_prolog_, chosen->name, unsupported)) return false;
+  const bool recorded = prologs_of(*chosen)[index]->record(recorder, call);
+  require_recordable(mla_prolog_.op, chosen->name, recorded);
+  return true;
+}
+
+bool ModelKernels::same_prolog(const ops::MlaPrologCall& a, const ops::MlaPrologCall& b) const {
+  return prolog_for(0, a) == prolog_for(0, b);
 }
 
 void ModelKernels::Operator::note(std::string_view implementation) {

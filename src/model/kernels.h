@@ -62,6 +62,18 @@ class ModelKernels {
   // False: the native sequence of operators is to run, by the caller.
   bool mla_prolog(std::int64_t layer, const ops::MlaPrologCall& call);
 
+  // The same three in a recorded step. What the functions above would run is recorded; throws
+  // Error(kUnsupported) naming an implementation that cannot be.
+  void record_rms_norm(graph::Recorder& recorder, graph::LaunchInfo info,
+                       const ops::RecordedRows& x, const float* weight, float eps,
+                       const ops::RecordedRows& y);
+  void record_rope(graph::Recorder& recorder, graph::LaunchInfo info,
+                   const ops::RecordedRotation& call);
+  bool record_mla_prolog(graph::Recorder& recorder, std::int64_t layer,
+                         const ops::RecordedProlog& call);
+  // Whether steps of two numbers of tokens run the same prolog, told by calls of these.
+  bool same_prolog(const ops::MlaPrologCall& a, const ops::MlaPrologCall& b) const;
+
   KernelNames names() const;
 
   // Whether a step of n_sequences times q_len tokens was not warmed up yet; it counts as warm from
@@ -85,6 +97,10 @@ class ModelKernels {
 
   using LayerPrologs = std::vector<std::unique_ptr<ops::MlaProlog>>;
 
+  // What mla_prolog() runs such a call with; null: the native sequence.
+  const ops::MlaPrologImplementation* prolog_for(std::int64_t layer,
+                                                 const ops::MlaPrologCall& call) const;
+  bool can_run(Operator& op, std::string_view name, const std::string& unsupported);
   template <typename Run>
   bool run_chosen(Operator& op, std::string_view name, const std::string& unsupported, Run&& run);
   const LayerPrologs& prologs_of(const ops::MlaPrologImplementation& implementation);

@@ -92,6 +92,8 @@ SequenceId KvCache::add_sequence() {
   auto free = std::ranges::find_if(sequences_, [](const Sequence& s) { return !s.in_use; });
   if (free == sequences_.end()) free = sequences_.emplace(sequences_.end());
   free->in_use = true;
+  // Attention keeps spans of the pages, and a replayed step allocates nothing.
+  free->pages.reserve(static_cast<std::size_t>(n_pages_));
   return static_cast<SequenceId>(free - sequences_.begin());
 }
 
@@ -99,7 +101,9 @@ void KvCache::remove_sequence(SequenceId id) {
   Sequence& s = sequences_[static_cast<std::size_t>(id)];
   assert(s.in_use);
   free_pages_.insert(free_pages_.end(), s.pages.rbegin(), s.pages.rend());
-  s = Sequence{};
+  s.pages.clear();  // which keeps their memory
+  s.length = 0;
+  s.in_use = false;
 }
 
 std::int64_t KvCache::pages_to_extend(SequenceId id, std::int64_t n) const {
@@ -132,35 +136,44 @@ std::int64_t KvCache::slot(SequenceId id, std::int64_t token) const {
 
 void KvCache::write(std::int64_t layer, SequenceId id, std::int64_t first,
                     const ops::ConstRows& rows) {
-  assert(form_ == KvCacheForm::kLatent && rows.columns == latent_dim_ + rope_dim_);
-  std::byte* base = layer_memory(layer);
-  const auto n = static_cast<std::size_t>(rows.columns);
+  assert(rows.columns == latent_dim_ + rope_dim_);
   for (std::int64_t r = 0; r < rows.rows; ++r) {
-    const auto at = static_cast<std::size_t>(slot(id, first + r)) * n * size_in_bytes(dtype_);
-    convert(rows.row(r).data(), DType::kF32, base + at, dtype_, n);
+    write_slot(layer, slot(id, first + r), rows.row(r).data());
   }
+}
+
+void KvCache::write_slot(std::int64_t layer, std::int64_t slot, const float* row) {
+  assert(form_ == KvCacheForm::kLatent);
+  const auto n = static_cast<std::size_t>(latent_dim_ + rope_dim_);
+  std::byte* to = layer_memory(layer) + static_cast<std::size_t>(slot) * n * size_in_bytes(dtype_);
+  convert(row, DType::kF32, to, dtype_, n);
 }
 
 void KvCache::write_expanded(std::int64_t layer, SequenceId id, std::int64_t first,
                              const ops::ConstRows& heads, const ops::ConstRows& k_pe) {
-  assert(form_ == KvCacheForm::kExpanded && heads.rows == k_pe.rows);
+  assert(heads.rows == k_pe.rows);
   assert(heads.columns == n_heads_ * (nope_dim_ + v_dim_) && k_pe.columns == rope_dim_);
+  for (std::int64_t r = 0; r < heads.rows; ++r) {
+    write_expanded_slot(layer, slot(id, first + r), heads.row(r).data(), k_pe.row(r).data());
+  }
+}
+
+void KvCache::write_expanded_slot(std::int64_t layer, std::int64_t slot, const float* heads,
+                                  const float* k_pe) {
+  assert(form_ == KvCacheForm::kExpanded);
   ops::MlaPrologCall to;
   direct_to(layer, to);
-  for (std::int64_t r = 0; r < heads.rows; ++r) {
-    const std::int64_t s = slot(id, first + r);
-    const std::int64_t page = s / kPageTokens;
-    const std::int64_t place = s % kPageTokens;
-    for (std::int64_t h = 0; h < n_heads_; ++h) {
-      const float* both = heads.row(r).data() + h * (nope_dim_ + v_dim_);
-      convert(both, DType::kF32, to.k_nope.at(page, h, place), dtype_,
-              static_cast<std::size_t>(nope_dim_));
-      convert(both + nope_dim_, DType::kF32, to.value.at(page, h, place), dtype_,
-              static_cast<std::size_t>(v_dim_));
-    }
-    convert(k_pe.row(r).data(), DType::kF32, to.k_pe.at(page, 0, place), dtype_,
-            static_cast<std::size_t>(rope_dim_));
+  const std::int64_t page = slot / kPageTokens;
+  const std::int64_t place = slot % kPageTokens;
+  for (std::int64_t h = 0; h < n_heads_; ++h) {
+    const float* both = heads + h * (nope_dim_ + v_dim_);
+    convert(both, DType::kF32, to.k_nope.at(page, h, place), dtype_,
+            static_cast<std::size_t>(nope_dim_));
+    convert(both + nope_dim_, DType::kF32, to.value.at(page, h, place), dtype_,
+            static_cast<std::size_t>(v_dim_));
   }
+  convert(k_pe, DType::kF32, to.k_pe.at(page, 0, place), dtype_,
+          static_cast<std::size_t>(rope_dim_));
 }
 
 void KvCache::direct_to(std::int64_t layer, ops::MlaPrologCall& call) {

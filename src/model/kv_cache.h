@@ -77,6 +77,12 @@ class KvCache {
   void write_expanded(std::int64_t layer, SequenceId id, std::int64_t first,
                       const ops::ConstRows& heads, const ops::ConstRows& k_pe);
 
+  // The same for one token in its slot: row [kv_lora_rank + rope]; heads [heads * (nope + v)] and
+  // k_pe [rope].
+  void write_slot(std::int64_t layer, std::int64_t slot, const float* row);
+  void write_expanded_slot(std::int64_t layer, std::int64_t slot, const float* heads,
+                           const float* k_pe);
+
   // Sets the outputs of a call to a layer's memory; the call's slots are those of slot().
   void direct_to(std::int64_t layer, ops::MlaPrologCall& call);
 

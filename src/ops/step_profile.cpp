@@ -38,6 +38,8 @@ std::string_view to_string(StepPart part) {
       return "experts down";
     case StepPart::kHead:
       return "head";
+    case StepPart::kWaiting:
+      return "waiting";
   }
   return {};
 }
@@ -63,12 +65,23 @@ StepPart StepProfile::enter(StepPart part) {
   return interrupted;
 }
 
+void StepProfile::move_to(StepPart part, double seconds) {
+  if (!times_) return;
+  current().seconds -= seconds;
+  Time& time = parts_[static_cast<std::size_t>(part)];
+  time.seconds += seconds;
+  time.in_regions += seconds;
+}
+
 void StepProfile::enter_region() {
   if (times_) region_since_ = Clock::now();
 }
 
 void StepProfile::leave_region() {
-  if (times_) current().in_regions += between(region_since_, Clock::now());
+  if (!times_) return;
+  const Clock::time_point now = Clock::now();
+  current().in_regions += between(region_since_, now);
+  if (regions_ != nullptr) regions_->ran(0, region_since_, now);
 }
 
 }  // namespace tessera::ops

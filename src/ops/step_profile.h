@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/thread_pool.h"
+
 namespace tessera::ops {
 
 enum class StepPart {
@@ -23,8 +25,9 @@ enum class StepPart {
   kExpertsUp,
   kExpertsDown,
   kHead,
+  kWaiting,  // of a replayed step: for other threads at a barrier
 };
-inline constexpr std::size_t kStepParts = static_cast<std::size_t>(StepPart::kHead) + 1;
+inline constexpr std::size_t kStepParts = static_cast<std::size_t>(StepPart::kWaiting) + 1;
 
 std::string_view to_string(StepPart part);  // "experts up"
 
@@ -40,7 +43,9 @@ class StepProfile {
   };
 
   // Without `times` only the experts are counted.
-  explicit StepProfile(bool times) : times_(times) {}
+  // regions: also told of every region, as the first worker's; or nobody.
+  explicit StepProfile(bool times, RegionObserver* regions = nullptr)
+      : times_(times), regions_(regions) {}
 
   void start();  // forgets what was
   void stop();
@@ -53,11 +58,17 @@ class StepProfile {
   void enter_region();
   void leave_region();
   void count_experts(std::int64_t n) { experts_ += n; }
+  // So much of the time since the last enter() was a kernel of another part.
+  void move_to(StepPart part, double seconds);
+
+  bool measures_times() const { return times_; }
+  StepPart part() const { return part_; }
 
  private:
   Time& current() { return parts_[static_cast<std::size_t>(part_)]; }
 
   bool times_;
+  RegionObserver* regions_;
   StepPart part_ = StepPart::kOutside;
   Clock::time_point since_;
   Clock::time_point region_since_;

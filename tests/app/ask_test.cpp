@@ -235,9 +235,8 @@ TEST(Ask, UsageErrorsExitWith2) {
   expect_failure({"ask", "--min_p", "2"}, 2, "min_p must be from 0 to 1, not 2");
   expect_failure({"ask", "--repetition_penalty", "0"}, 2,
                  "repetition_penalty must be a number above 0, not 0");
-  expect_failure(
-      {"ask", "--use_acl_graph"}, 2,
-      "--use-acl-graph needs graph mode, which this version does not have; leave it out");
+  expect_failure({"ask", "--use_graph", "--graph_buckets", "4,2"}, 2,
+                 "graph buckets must be numbers of tokens that rise from 1");
   expect_failure({"ask", "--baseline", "--use_rope"}, 2,
                  "--baseline runs native operators only; leave out either it or the --use flags");
   expect_failure({"ask", "--kv_fusion", "hybrid"}, 2,

@@ -118,10 +118,9 @@ TEST(Arguments, ValuesStayAsTheyAre) {
 }
 
 TEST(Arguments, AnUnknownCommandIsNamed) {
-  expect_failure(
-      {"aks", "--prompt", "x"}, 2,
-      "there is no command \"aks\"; choose one of analyze, ask, bench, kernels, logits, pack, "
-      "synth, tokenize, verify");
+  expect_failure({"aks", "--prompt", "x"}, 2,
+                 "there is no command \"aks\"; choose one of analyze, ask, bench, graph, kernels, "
+                 "logits, pack, synth, tokenize, verify");
 }
 
 TEST(Arguments, RefuseWhatIsNoNumber) {

@@ -16,7 +16,7 @@ namespace tessera {
 namespace {
 
 // From the lowest up. text may read files through io; no other exception is needed.
-constexpr std::array<std::string_view, 8> kLayers = {"base", "io",    "text",   "tile",
+constexpr std::array<std::string_view, 9> kLayers = {"base", "io",    "text",   "tile", "graph",
                                                      "ops",  "model", "engine", "app"};
 
 constexpr std::size_t kMaxLines = 600;  // more than one person holds in the head

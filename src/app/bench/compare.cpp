@@ -26,8 +26,8 @@ namespace tessera::app {
 namespace {
 
 // What the original compares: the operators one after another, and its kernels.
-constexpr const char* kDefaultA = "--baseline";
-constexpr const char* kDefaultB = "--use-pto --use-rope --use-kv-fusion";
+constexpr const char* kDefaultA = "--baseline --use-graph";
+constexpr const char* kDefaultB = "--use-pto --use-rope --use-kv-fusion --use-graph";
 
 constexpr std::int64_t kMostSequences = 65'536;
 constexpr std::int64_t kMostSeconds = 7 * 24 * 3600;

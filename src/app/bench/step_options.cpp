@@ -1,11 +1,16 @@
 #include "app/bench/step_options.h"
 
+#include <optional>
+#include <utility>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "app/bench/report.h"
+#include "app/graph_options.h"
 #include "app/output.h"
 #include "app/validators.h"
+#include "base/fail.h"
 #include "io/text_file.h"
 
 namespace tessera::app {
@@ -26,7 +31,8 @@ Json report_of(const PartMeasurement& part) {
 }
 
 Json report_of(const StepMeasurement& m) {
-  Json json = {{"batch", m.work.sequences},
+  Json json = {{"steps", m.replayed ? "replayed" : "eager"},
+               {"batch", m.work.sequences},
                {"depth", m.work.depth},
                {"new_tokens", m.work.new_tokens},
                {"step_tokens", m.work.step_tokens},
@@ -40,6 +46,7 @@ Json report_of(const StepMeasurement& m) {
                {"read_gb_per_second", to_json(m.read_gb_per_second)},
                {"dot_gflop_per_second", to_json(m.dot_gflop_per_second)},
                {"experts_per_step", to_json(m.experts_per_step)}};
+  if (m.replayed) json["graph"] = app::report_of(m.graph);
   if (m.parts.empty()) return json;
   json["by_op"] = Json::array();
   for (const PartMeasurement& part : m.parts) json["by_op"].push_back(report_of(part));
@@ -55,12 +62,12 @@ void print_head(const std::string& command, const StepOptions& options, const Lo
 }
 
 void print(const StepMeasurement& m) {
-  print_out("{:>5} {:>6} {:>6}  {:<26} {:>9.1f} {:>7.1f} {:>8.1f}  {:<22} {:<20}\n",
+  print_out("{:>5} {:>6} {:>6}  {:<26} {:>9.1f} {:>7.1f} {:>8.1f}  {:<22} {:<20}{}\n",
             m.work.sequences, m.work.depth, m.work.new_tokens, with_spread(m.tokens_per_second, 1),
             m.bytes_per_token.median() / 1e6, m.gb_per_second.median(), m.gflop_per_second.median(),
             fmt::format("{:.1f} ({})", m.limit.median(),
                         m.limited_by_reading ? "memory read" : "dot peak"),
-            with_spread(m.share_of_limit, 0, 100));
+            with_spread(m.share_of_limit, 0, 100), m.replayed ? "replayed" : "");
 }
 
 void print_limits(const StepMeasurement& m) {
@@ -86,14 +93,27 @@ void print_parts(const StepMeasurement& m) {
             "", in_kernels * 1e3, (seconds - in_kernels) * 1e3);
 }
 
+StepModes modes_of(const StepOptions& options) {
+  if (options.against_eager && !options.graph.use_graph) {
+    fail(ErrorCode::kInvalidArgument,
+         "--against-eager compares graph mode with eager steps; give --use-graph too");
+  }
+  if (!options.graph.use_graph) return StepModes::kEager;
+  return options.against_eager ? StepModes::kBoth : StepModes::kReplayed;
+}
+
 }  // namespace
 
 void add_step_options(CLI::App& command, StepOptions& options) {
   add_model_options(command, options.model);
+  add_graph_options(command, options.graph);
+  command.add_flag("--against-eager", options.against_eager,
+                   "with --use-graph: also measure eager steps, in turn");
   command.add_option("--repeat", options.repeat, "samples, each between two of the limits")
       ->check(whole_number(1, 10'000))
       ->capture_default_str();
   command.add_flag("--by-op", options.by_op, "also measure each operator");
+  add_trace_option(command, options.trace_file);
   command.add_option("--json", options.json_file, "write all measurements as JSON")
       ->check(not_empty("the name of a file"));
 }
@@ -101,20 +121,27 @@ void add_step_options(CLI::App& command, StepOptions& options) {
 void run_step_bench(const std::string& command, const StepOptions& options,
                     const std::vector<StepWork>& work) {
   if (!options.json_file.empty()) require_writable(options.json_file);
+  if (!options.trace_file.empty()) require_writable(options.trace_file);
   const std::string folder = model_folder(options.model);
   const LoadOptions load = load_options(options.model);
   LoadedModel model(folder, load);
   for (const StepWork& w : work) check_positions(w, model.config);
   model.load(load);
 
-  StepBench bench(model);
+  const GraphOptions graph = graph_options(options.graph);
+  StepBench bench(model, modes_of(options), graph);
+  std::optional<StepTrace> trace;
+  if (!options.trace_file.empty()) bench.trace(&trace.emplace(model.executor));
   print_head(command, options, model);
   std::vector<StepMeasurement> measured;
   for (const StepWork& w : work) {
-    measured.push_back(bench.measure(w, options.repeat, options.by_op));
-    print(measured.back());
+    for (StepMeasurement& m : bench.measure(w, options.repeat, options.by_op)) {
+      print(m);
+      measured.push_back(std::move(m));
+    }
     flush_out();
   }
+  if (trace) trace->write(options.trace_file);
   for (const StepMeasurement& m : measured) {
     if (&m == &measured.front()) print_limits(m);
     if (options.by_op) print_parts(m);

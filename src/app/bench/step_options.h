@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/graph_options.h"
 #include "app/model_options.h"
 #include "engine/step_bench.h"
 
@@ -14,9 +15,12 @@ namespace tessera::app {
 
 struct StepOptions {
   ModelOptions model;
+  GraphFlags graph;
+  bool against_eager = false;  // measure both
   int repeat = 9;
   bool by_op = false;
   std::string json_file;
+  std::string trace_file;
 };
 
 void add_step_options(CLI::App& command, StepOptions& options);

@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include <tessera/dtype.h>
 
 #include "ops/executor.h"
+#include "ops/recorded_rows.h"
 #include "ops/rows.h"
 #include "ops/visible_tokens.h"
 
@@ -54,6 +56,18 @@ struct ExpandedPages {
 void mha_attention(const ConstHeads& query, const ExpandedPages& cache,
                    std::span<const VisibleTokens> visible, float scale, const Heads& out,
                    Executor& executor);
+
+// The same in a recorded step.
+struct RecordedMhaAttention {
+  std::string name;
+  RecordedRows query;  // [heads, nope + rope] in every row
+  ExpandedPages cache;
+  graph::BufferId cache_buffer = 0;        // the cache, to the planner
+  const VisibleTokens* visible = nullptr;  // [rows], which a replay finds filled
+  float scale = 0;
+  RecordedRows out;  // [heads, v] in every row
+};
+void record_mha_attention(graph::Recorder& recorder, const RecordedMhaAttention& call);
 
 // The same in double.
 void mha_attention_reference(const ConstHeads& query, const ExpandedPages& cache,

@@ -66,11 +66,11 @@ TESSERA_MULTIVERSION void add(const float* weights, const Block<bf16>& block, co
   add_block(weights, block, d, rescale, out);
 }
 
+// weights: room for those of a page.
 template <typename T>
 void attend(const float* query, const ExpandedPages& cache, const VisibleTokens& visible,
-            std::int64_t head, float scale, float* out, Worker& worker) {
+            std::int64_t head, float scale, float* out, float* weights) {
   const Dims dims{cache.nope_dim, cache.rope_dim, cache.v_dim};
-  float* weights = worker.scratch<float>(0, cache.page_tokens);
   float largest = -std::numeric_limits<float>::infinity();
   float normaliser = 0;
   std::fill_n(out, dims.v, 0.0f);
@@ -94,28 +94,75 @@ void attend(const float* query, const ExpandedPages& cache, const VisibleTokens&
   for (std::int64_t i = 0; i < dims.v; ++i) out[i] /= normaliser;
 }
 
+// Head task / rows of row task % rows. Heads outermost: queries of one sequence that follow one
+// another read the same keys.
+void run_task(std::int64_t task, const ConstHeads& query, const ExpandedPages& cache,
+              const VisibleTokens* visible, float scale, const Heads& out, float* weights) {
+  const std::int64_t head = task / query.rows;
+  const std::int64_t row = task % query.rows;
+  if (cache.dtype == DType::kBF16) {
+    attend<bf16>(query.at(row, head), cache, visible[row], head, scale, out.at(row, head), weights);
+  } else {
+    attend<float>(query.at(row, head), cache, visible[row], head, scale, out.at(row, head),
+                  weights);
+  }
+}
+
+std::int64_t work_of(const ExpandedPages& cache, std::span<const VisibleTokens> visible) {
+  std::int64_t tokens = 0;
+  for (const VisibleTokens& v : visible) tokens += v.length;
+  return tokens * cache.heads * (cache.nope_dim + cache.rope_dim + cache.v_dim);
+}
+
+struct RecordedBody {
+  RecordedMhaAttention call;
+  graph::Memory weights;  // per worker
+
+  std::int64_t tasks(int) const noexcept { return *call.query.count.now * call.cache.heads; }
+  void run(std::int64_t begin, std::int64_t end, int worker) const noexcept {
+    const auto heads = [&](const Rows& rows, std::int64_t dim) {
+      return Heads{rows.data, rows.rows, call.cache.heads, rows.stride, dim};
+    };
+    const Heads query = heads(call.query.at(worker), call.cache.nope_dim + call.cache.rope_dim);
+    const Heads out = heads(call.out.at(worker), call.cache.v_dim);
+    for (std::int64_t task = begin; task < end; ++task) {
+      run_task(task, query, call.cache, call.visible, call.scale, out,
+               reinterpret_cast<float*>(weights.copy(worker)));
+    }
+  }
+  graph::Work work() const noexcept {
+    const auto work = static_cast<double>(
+        work_of(call.cache, {call.visible, static_cast<std::size_t>(*call.query.count.now)}));
+    return {work * static_cast<double>(size_in_bytes(call.cache.dtype)), 2 * work};
+  }
+};
+
 }  // namespace
+
+void record_mha_attention(graph::Recorder& recorder, const RecordedMhaAttention& call) {
+  graph::BufferInfo info;
+  info.name = call.name + " weights";
+  info.bytes = static_cast<std::size_t>(call.cache.page_tokens) * sizeof(float);
+  info.per_worker = true;
+  const graph::Memory weights = recorder.buffer(info);
+  recorder.launch({.name = call.name,
+                   .op = "attention",
+                   .spread = graph::Spread::kShared,
+                   .reads = {call.query.use(), {call.cache_buffer}},
+                   .writes = {call.out.use(), {weights.buffer}}},
+                  RecordedBody{call, weights});
+}
 
 void mha_attention(const ConstHeads& query, const ExpandedPages& cache,
                    std::span<const VisibleTokens> visible, float scale, const Heads& out,
                    Executor& executor) {
   assert(cache.dtype == DType::kF32 || cache.dtype == DType::kBF16);
   assert(query.heads == cache.heads);
-  std::int64_t work = 0;
-  for (const VisibleTokens& tokens : visible) {
-    work += tokens.length * query.heads * (cache.nope_dim + cache.rope_dim + cache.v_dim);
-  }
-  // Heads outermost: queries of one sequence that follow one another read the same keys.
-  executor.parallel_for(query.rows * query.heads, work, [&](std::int64_t task, Worker& worker) {
-    const std::int64_t head = task / query.rows;
-    const std::int64_t row = task % query.rows;
-    const VisibleTokens& tokens = visible[static_cast<std::size_t>(row)];
-    if (cache.dtype == DType::kBF16) {
-      attend<bf16>(query.at(row, head), cache, tokens, head, scale, out.at(row, head), worker);
-    } else {
-      attend<float>(query.at(row, head), cache, tokens, head, scale, out.at(row, head), worker);
-    }
-  });
+  executor.parallel_for(query.rows * query.heads, work_of(cache, visible),
+                        [&](std::int64_t task, Worker& worker) {
+                          run_task(task, query, cache, visible.data(), scale, out,
+                                   worker.scratch<float>(0, cache.page_tokens));
+                        });
 }
 
 }  // namespace tessera::ops

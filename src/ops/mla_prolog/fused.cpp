@@ -53,17 +53,44 @@ class Fused : public MlaProlog {
     const MlaDims& d = w_.dims;
     const prolog::Tokens tokens(call, executor);
     const RegionScope region(executor.profile());
-    static const prolog::KernelByLayout kernels(fused_kernel);
-    kernels[call.layout](
-        executor,
-        {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}), kv_a_.argument(),
-         argument(w_.norm, Element::kF32, {d.kv_rank}), argument(&w_.eps, Element::kF32, {1}),
-         kv_b_.argument(), tokens.cos(), tokens.sin(), tokens.block(), tokens.place(),
-         argument_of(call.k_nope, call, d.heads, d.nope),
-         argument_of(call.value, call, d.heads, d.v), argument_of(call.k_pe, call, 1, d.rope)});
+    kernel(call.layout)(
+        executor, arguments(argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
+                            tokens, call));
+  }
+
+  bool record(graph::Recorder& recorder, const RecordedProlog& call) const override {
+    record_kernel(recorder, prolog::launch_info(call, call.hidden.use()),
+                  kernel(call.outputs.layout), [this, call](int worker) {
+                    const prolog::RecordedTokens tokens(call);
+                    return arguments(tokens.hidden(worker), tokens, call.outputs);
+                  });
+    return true;
   }
 
  private:
+  static const Kernel& kernel(RopeLayout layout) {
+    static const prolog::KernelByLayout kernels(fused_kernel);
+    return kernels[layout];
+  }
+
+  template <typename Tokens>
+  std::vector<Argument> arguments(const Argument& hidden, const Tokens& tokens,
+                                  const MlaPrologCall& outputs) const {
+    const MlaDims& d = w_.dims;
+    return {hidden,
+            kv_a_.argument(),
+            argument(w_.norm, Element::kF32, {d.kv_rank}),
+            argument(&w_.eps, Element::kF32, {1}),
+            kv_b_.argument(),
+            tokens.cos(),
+            tokens.sin(),
+            tokens.block(),
+            tokens.place(),
+            argument_of(outputs.k_nope, outputs, d.heads, d.nope),
+            argument_of(outputs.value, outputs, d.heads, d.v),
+            argument_of(outputs.k_pe, outputs, 1, d.rope)};
+  }
+
   MlaPrologWeights w_;
   prolog::PackedMatrix kv_a_;
   prolog::PackedMatrix kv_b_;

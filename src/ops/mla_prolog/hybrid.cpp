@@ -1,4 +1,5 @@
 // The KV prolog in two stages: projection and norm by native operators, then one tile kernel.
+#include "ops/linear/record.h"
 #include "ops/mla_prolog/stage2.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -22,6 +23,18 @@ class Hybrid : public MlaProlog {
     const Rows latent = projected.columns_from(0, d.kv_rank);
     rms_norm(latent, w_.norm, w_.eps, latent, executor);
     stage2_.run(projected, call, executor);
+  }
+
+  bool record(graph::Recorder& recorder, const RecordedProlog& call) const override {
+    if (w_.kv_a.packed == nullptr) return false;
+    const RecordedRows projected =
+        record_rows(recorder, call.name + " projected", call.hidden.count, w_.dims.latent_row());
+    record_linear(recorder, call.name + " kv_a", call.hidden, *w_.kv_a.packed, projected);
+    const RecordedRows latent = projected.columns_from(0, w_.dims.kv_rank, graph::kWhole);
+    kRmsNormNative.record(recorder, {.name = call.name + " norm", .op = "rms_norm"}, latent,
+                          w_.norm, w_.eps, latent);
+    stage2_.record(recorder, projected, call);
+    return true;
   }
 
  private:

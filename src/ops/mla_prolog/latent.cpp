@@ -44,16 +44,41 @@ class Latent : public MlaProlog {
     const MlaDims& d = w_.dims;
     const prolog::Tokens tokens(call, executor);
     const RegionScope region(executor.profile());
-    static const prolog::KernelByLayout kernels(latent_kernel);
-    kernels[call.layout](
-        executor, {argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
-                   kv_a_.argument(), argument(w_.norm, Element::kF32, {d.kv_rank}),
-                   argument(&w_.eps, Element::kF32, {1}), tokens.cos(), tokens.sin(), tokens.slot(),
-                   argument(call.latent.data, element_of(call.latent.dtype),
-                            {call.n_slots(), d.latent_row()})});
+    kernel(call.layout)(
+        executor, arguments(argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
+                            tokens, call));
+  }
+
+  bool record(graph::Recorder& recorder, const RecordedProlog& call) const override {
+    record_kernel(recorder, prolog::launch_info(call, call.hidden.use()),
+                  kernel(call.outputs.layout), [this, call](int worker) {
+                    const prolog::RecordedTokens tokens(call);
+                    return arguments(tokens.hidden(worker), tokens, call.outputs);
+                  });
+    return true;
   }
 
  private:
+  static const Kernel& kernel(RopeLayout layout) {
+    static const prolog::KernelByLayout kernels(latent_kernel);
+    return kernels[layout];
+  }
+
+  template <typename Tokens>
+  std::vector<Argument> arguments(const Argument& hidden, const Tokens& tokens,
+                                  const MlaPrologCall& outputs) const {
+    const MlaDims& d = w_.dims;
+    return {hidden,
+            kv_a_.argument(),
+            argument(w_.norm, Element::kF32, {d.kv_rank}),
+            argument(&w_.eps, Element::kF32, {1}),
+            tokens.cos(),
+            tokens.sin(),
+            tokens.slot(),
+            argument(outputs.latent.data, element_of(outputs.latent.dtype),
+                     {outputs.n_slots(), d.latent_row()})};
+  }
+
   MlaPrologWeights w_;
   prolog::PackedMatrix kv_a_;
 };

@@ -21,6 +21,7 @@
 
 #include "ops/executor.h"
 #include "ops/linear/linear.h"
+#include "ops/recorded_rows.h"
 #include "ops/rope/rope.h"
 #include "ops/rows.h"
 #include "ops/weight.h"
@@ -129,6 +130,20 @@ struct MlaPrologCall {
   }
 };
 
+// A call in a recorded step: a replay finds the tables filled.
+struct RecordedProlog {
+  std::string name;                     // of the launches: "layer 3 prolog"
+  RecordedRows hidden = {};             // without gaps
+  const float* cos = nullptr;           // [rows, rope / 2]
+  const float* sin = nullptr;           // [rows, rope / 2]
+  std::int64_t half = 0;                // rope / 2
+  const std::int32_t* slot = nullptr;   // [rows]
+  const std::int32_t* block = nullptr;  // [rows]: slot / block_tokens
+  const std::int32_t* place = nullptr;  // [rows]: slot % block_tokens
+  MlaPrologCall outputs = {};           // of this only the layout, the blocks and the outputs count
+  graph::BufferId cache = 0;            // the outputs, to the planner
+};
+
 // An implementation made ready for one layer's weights: it may have packed them.
 class MlaProlog {
  public:
@@ -138,6 +153,9 @@ class MlaProlog {
   // weight before multiplying. A token's result depends on that token alone, and its bits on the
   // shape of the call, not on the thread count. Outputs overlap neither each other nor the inputs.
   virtual void run(const MlaPrologCall& call, Executor& executor) const = 0;
+
+  // Records what run() does, with the same bits. False, and nothing is recorded: it cannot be.
+  virtual bool record(graph::Recorder&, const RecordedProlog&) const { return false; }
 };
 
 struct MlaPrologImplementation {

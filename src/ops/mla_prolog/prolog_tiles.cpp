@@ -86,6 +86,27 @@ Argument Tokens::indices(const std::int32_t* data) const {
   return argument(data, Element::kI32, {n_});
 }
 
+Argument RecordedTokens::hidden(int worker) const {
+  const Rows rows = call_->hidden.at(worker);
+  return argument(rows.data, Element::kF32, {rows.rows, rows.columns});
+}
+
+Argument RecordedTokens::rows(const float* data) const {
+  return argument(data, Element::kF32, {*call_->hidden.count.now, call_->half});
+}
+
+Argument RecordedTokens::indices(const std::int32_t* data) const {
+  return argument(data, Element::kI32, {*call_->hidden.count.now});
+}
+
+graph::LaunchInfo launch_info(const RecordedProlog& call, graph::Use input) {
+  return {.name = call.name,
+          .op = "mla_prolog",
+          .spread = graph::Spread::kShared,
+          .reads = {input},
+          .writes = {{call.cache}}};
+}
+
 std::string unsupported_inputs(const MlaPrologWeights& w, const MlaPrologCall& call, bool heads) {
   if (is_quantised(w.kv_a.layout) || (heads && is_quantised(w.kv_b.layout))) {
     return "needs weights that are not quantised";

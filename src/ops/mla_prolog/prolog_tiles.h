@@ -8,6 +8,7 @@
 
 #include "ops/executor.h"
 #include "ops/mla_prolog/mla_prolog.h"
+#include "ops/record_kernel.h"
 
 namespace tessera::ops::prolog {
 
@@ -78,6 +79,28 @@ class Tokens {
   std::int32_t* block_;
   std::int32_t* place_;
 };
+
+// The tables of a recorded call as arguments, for as many rows as there are now.
+class RecordedTokens {
+ public:
+  explicit RecordedTokens(const RecordedProlog& call) : call_(&call) {}
+
+  tile::Argument hidden(int worker) const;
+  tile::Argument cos() const { return rows(call_->cos); }
+  tile::Argument sin() const { return rows(call_->sin); }
+  tile::Argument slot() const { return indices(call_->slot); }
+  tile::Argument block() const { return indices(call_->block); }
+  tile::Argument place() const { return indices(call_->place); }
+
+ private:
+  tile::Argument rows(const float* data) const;
+  tile::Argument indices(const std::int32_t* data) const;
+
+  const RecordedProlog* call_;
+};
+
+// The launches of a prolog's kernel: they read `input` and write the cache.
+graph::LaunchInfo launch_info(const RecordedProlog& call, graph::Use input);
 
 // What no tile kernel of the prolog takes, as MlaPrologImplementation::unsupported says it.
 // heads: whether kv_b is used too.

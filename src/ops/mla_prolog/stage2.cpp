@@ -32,6 +32,11 @@ Kernel stage2_kernel(RopeLayout layout) {
       });
 }
 
+const Kernel& kernel(RopeLayout layout) {
+  static const KernelByLayout kernels(stage2_kernel);
+  return kernels[layout];
+}
+
 }  // namespace
 
 Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
@@ -40,13 +45,29 @@ Stage2::Stage2(const MlaPrologWeights& weights, Executor& executor)
 void Stage2::run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const {
   const Tokens tokens(call, executor);
   const RegionScope region(executor.profile());
-  static const KernelByLayout kernels(stage2_kernel);
-  kernels[call.layout](
-      executor, {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),
-                 kv_b_.argument(), tokens.cos(), tokens.sin(), tokens.block(), tokens.place(),
-                 argument_of(call.k_nope, call, dims_.heads, dims_.nope),
-                 argument_of(call.value, call, dims_.heads, dims_.v),
-                 argument_of(call.k_pe, call, 1, dims_.rope)});
+  kernel(call.layout)(executor, arguments(projected, tokens, call));
+}
+
+void Stage2::record(graph::Recorder& recorder, const RecordedRows& projected,
+                    const RecordedProlog& call) const {
+  record_kernel(recorder, launch_info(call, projected.use()), kernel(call.outputs.layout),
+                [this, projected, call](int worker) {
+                  return arguments(projected.at(worker), RecordedTokens(call), call.outputs);
+                });
+}
+
+template <typename Tokens>
+std::vector<Argument> Stage2::arguments(const Rows& projected, const Tokens& tokens,
+                                        const MlaPrologCall& outputs) const {
+  return {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),
+          kv_b_.argument(),
+          tokens.cos(),
+          tokens.sin(),
+          tokens.block(),
+          tokens.place(),
+          argument_of(outputs.k_nope, outputs, dims_.heads, dims_.nope),
+          argument_of(outputs.value, outputs, dims_.heads, dims_.v),
+          argument_of(outputs.k_pe, outputs, 1, dims_.rope)};
 }
 
 }  // namespace tessera::ops::prolog

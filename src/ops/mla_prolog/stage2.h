@@ -14,8 +14,14 @@ class Stage2 {
   // projected [T, kv_rank + rope] without gaps: the normalised latent, then the unrotated key. Of
   // the call everything but the hidden states is used.
   void run(const Rows& projected, const MlaPrologCall& call, Executor& executor) const;
+  void record(graph::Recorder& recorder, const RecordedRows& projected,
+              const RecordedProlog& call) const;
 
  private:
+  template <typename Tokens>
+  std::vector<tile::Argument> arguments(const Rows& projected, const Tokens& tokens,
+                                        const MlaPrologCall& outputs) const;
+
   MlaDims dims_;
   PackedMatrix kv_b_;
 };

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <utility>
 #include <vector>
 
+#include "ops/moe/expert_lists.h"
 #include "ops/moe/moe.h"
 
 namespace tessera::ops {
@@ -61,34 +61,27 @@ void moe(const ConstRows& x, std::span<const FeedForward> experts, const FeedFor
          std::span<const std::int32_t> chosen, std::span<const float> weights, const Rows& y,
          Executor& executor) {
   if (x.rows == 0) return;
-  // The choices sorted by expert, tokens in order: a counting sort.
   const std::int64_t top_k = std::ssize(chosen) / x.rows;
-  std::vector<std::size_t> end(experts.size());
-  for (std::int32_t expert : chosen) ++end[static_cast<std::size_t>(expert)];
-  std::size_t first = 0;
-  for (std::size_t& e : end) first += std::exchange(e, first);
+  std::vector<std::int32_t> end(experts.size());
   std::vector<std::int32_t> tokens(chosen.size());
   std::vector<float> by_expert(chosen.size());
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const std::size_t at = end[static_cast<std::size_t>(chosen[i])]++;
-    tokens[at] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / top_k);
-    by_expert[at] = weights[i];
-  }
+  std::vector<ExpertPart> chosen_experts(std::min(chosen.size(), experts.size()));
+  ExpertLists lists{tokens.data(), by_expert.data(), chosen_experts.data()};
+  sort_by_expert(chosen.data(), weights.data(), std::ssize(chosen), top_k, std::ssize(experts),
+                 end.data(), lists);
 
   std::vector<Part> parts;
   if (!shared.empty()) parts.push_back({&shared, x.rows, {}, {}});
-  first = 0;
-  for (std::size_t e = 0; e < experts.size(); ++e) {
-    const std::size_t n = end[e] - first;
-    if (n > 0) {
-      parts.push_back({&experts[e], static_cast<std::int64_t>(n),
-                       std::span(tokens).subspan(first, n),
-                       std::span(by_expert).subspan(first, n)});
-    }
-    first = end[e];
+  for (std::int64_t i = 0; i < lists.n_parts; ++i) {
+    const ExpertPart& part = lists.parts[i];
+    const auto first = static_cast<std::size_t>(part.first);
+    const auto rows = static_cast<std::size_t>(part.rows);
+    parts.push_back({&experts[static_cast<std::size_t>(part.expert)], part.rows,
+                     std::span(tokens).subspan(first, rows),
+                     std::span(by_expert).subspan(first, rows)});
   }
   if (StepProfile* profile = executor.profile()) {
-    profile->count_experts(std::ssize(parts) - (shared.empty() ? 0 : 1));
+    profile->count_experts(lists.n_parts);
   }
   run(x, parts, y, StepPart::kExpertsUp, StepPart::kExpertsDown, executor);
 }

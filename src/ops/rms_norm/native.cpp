@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "base/multiversion.h"
 #include "ops/dot.h"
@@ -15,6 +16,32 @@ TESSERA_MULTIVERSION void rms_norm_row(const float* x, const float* weight, floa
   for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * scale * weight[i];
 }
 
+struct RecordedNorm {
+  RecordedRows x, y;
+  const float* weight;
+  float eps;
+
+  std::int64_t tasks(int) const noexcept { return *x.count.now; }
+  void run(std::int64_t begin, std::int64_t end, int worker) const noexcept {
+    const Rows from = x.at(worker);
+    const Rows to = y.at(worker);
+    for (std::int64_t row = begin; row < end; ++row) {
+      rms_norm_row(from.row(row).data(), weight, eps, to.row(row).data(), x.columns);
+    }
+  }
+  graph::Work work() const noexcept {
+    return {0, 4.0 * static_cast<double>(*x.count.now * x.columns)};
+  }
+};
+
+void record(graph::Recorder& recorder, graph::LaunchInfo info, const RecordedRows& x,
+            const float* weight, float eps, const RecordedRows& y) {
+  info.op = "rms_norm";
+  info.reads = {x.use()};
+  info.writes = {y.use()};
+  recorder.launch(std::move(info), RecordedNorm{x, y, weight, eps});
+}
+
 }  // namespace
 
 void rms_norm(const ConstRows& x, const float* weight, float eps, const Rows& y,
@@ -27,6 +54,6 @@ void rms_norm(const ConstRows& x, const float* weight, float eps, const Rows& y,
 }
 
 constexpr RmsNormImplementation kRmsNormNative = {
-    "native", [](std::int64_t, std::int64_t) { return std::string(); }, rms_norm};
+    "native", [](std::int64_t, std::int64_t) { return std::string(); }, rms_norm, record};
 
 }  // namespace tessera::ops

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ops/executor.h"
+#include "ops/recorded_rows.h"
 #include "ops/rows.h"
 
 namespace tessera::ops {
@@ -24,6 +25,10 @@ struct RmsNormImplementation {
   std::string (*unsupported)(std::int64_t rows, std::int64_t n);
   void (*run)(const ConstRows& x, const float* weight, float eps, const Rows& y,
               Executor& executor);
+  // The same in a recorded step, by the workers that info.spread says; the launch's reads and
+  // writes are those of x and y. Null: it cannot be recorded.
+  void (*record)(graph::Recorder& recorder, graph::LaunchInfo info, const RecordedRows& x,
+                 const float* weight, float eps, const RecordedRows& y) = nullptr;
 };
 
 extern const RmsNormImplementation kRmsNormTile;

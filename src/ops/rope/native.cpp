@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "ops/rope/rope.h"
 
 namespace tessera::ops {
@@ -24,10 +26,40 @@ void rope(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout
   }
 }
 
+namespace {
+
+struct RecordedRope {
+  RecordedRotation call;
+  RopeLayout layout;
+
+  std::int64_t tasks(int) const noexcept { return *call.x.count.now; }
+  void run(std::int64_t begin, std::int64_t end, int worker) const noexcept {
+    Heads heads = call.at(worker);
+    heads.data += begin * heads.row_stride;
+    heads.rows = end - begin;
+    rope(heads, call.cos_rows().rows_from(begin, end - begin),
+         call.sin_rows().rows_from(begin, end - begin), layout);
+  }
+  graph::Work work() const noexcept {
+    return {0, 40.0 * static_cast<double>(*call.x.count.now * call.heads * call.half)};
+  }
+};
+
+void record(graph::Recorder& recorder, graph::LaunchInfo info, const RecordedRotation& call,
+            RopeLayout layout) {
+  info.op = "rope";
+  info.reads = {call.x.use()};
+  info.writes = {call.x.use()};
+  recorder.launch(std::move(info), RecordedRope{call, layout});
+}
+
+}  // namespace
+
 constexpr RopeImplementation kRopeNative = {
     "native", [](std::int64_t, RopeLayout) { return std::string(); },
     [](const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout, Executor&) {
       rope(x, cos, sin, layout);
-    }};
+    },
+    record};
 
 }  // namespace tessera::ops

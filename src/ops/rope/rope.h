@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/executor.h"
+#include "ops/recorded_rows.h"
 #include "ops/rows.h"
 
 namespace tessera::ops {
@@ -69,6 +70,23 @@ void rope(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout
 // The same in double.
 void rope_reference(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout);
 
+// Heads of a recorded step, and what rotates them.
+struct RecordedRotation {
+  RecordedRows x;  // from the first rotated value of the first head on
+  std::int64_t heads = 0;
+  std::int64_t head_stride = 0;  // in elements
+  const float* cos = nullptr;    // [rows, half], which a replay finds filled
+  const float* sin = nullptr;
+  std::int64_t half = 0;
+
+  Heads at(int worker) const {
+    const Rows rows = x.at(worker);
+    return {rows.data, rows.rows, heads, rows.stride, head_stride};
+  }
+  ConstRows cos_rows() const { return {cos, *x.count.now, half}; }
+  ConstRows sin_rows() const { return {sin, *x.count.now, half}; }
+};
+
 struct RopeImplementation {
   std::string_view name;
   // Why it cannot rotate heads of `dim` values: the end of a sentence such as "needs a multiple of
@@ -76,6 +94,9 @@ struct RopeImplementation {
   std::string (*unsupported)(std::int64_t dim, RopeLayout layout);
   void (*run)(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout,
               Executor& executor);
+  // The same in a recorded step: see RmsNormImplementation.
+  void (*record)(graph::Recorder& recorder, graph::LaunchInfo info, const RecordedRotation& call,
+                 RopeLayout layout) = nullptr;
 };
 
 extern const RopeImplementation kRopeTile;

@@ -1,7 +1,12 @@
 // Rotary embedding as a tile kernel: whole vectors of pairs, in either layout.
+#include <array>
+#include <utility>
+#include <vector>
+
 #include <tessera/tile.h>
 
 #include "ops/kernel_lists.h"
+#include "ops/record_kernel.h"
 #include "ops/rope/rope.h"
 
 namespace tessera::ops {
@@ -41,24 +46,40 @@ const Kernel& kernel(RopeLayout layout) {
   return layout == RopeLayout::kInterleaved ? interleaved : half_split;
 }
 
+std::array<Argument, 3> arguments_of(const Heads& x, const ConstRows& cos, const ConstRows& sin) {
+  const auto table = [&](const ConstRows& r) {
+    return strided_argument(r.data, Element::kF32, {x.rows, cos.columns}, {r.stride});
+  };
+  return {strided_argument(x.data, Element::kF32, {x.rows, x.heads, 2 * cos.columns},
+                           {x.row_stride, x.head_stride}),
+          table(cos), table(sin)};
+}
+
 void run(const Heads& x, const ConstRows& cos, const ConstRows& sin, RopeLayout layout,
          Executor& executor) {
   const std::int64_t half = cos.columns;
   if (x.rows == 0 || x.heads == 0 || half == 0) return;
-  const auto table = [&](const ConstRows& r) {
-    return strided_argument(r.data, Element::kF32, {x.rows, half}, {r.stride});
-  };
-  const Argument arguments[] = {strided_argument(x.data, Element::kF32, {x.rows, x.heads, 2 * half},
-                                                 {x.row_stride, x.head_stride}),
-                                table(cos), table(sin)};
+  const std::array<Argument, 3> arguments = arguments_of(x, cos, sin);
   const RegionScope region(executor.profile());
   kernel(layout).run(executor.pool(4 * x.rows * x.heads * half), arguments);
+}
+
+void record(graph::Recorder& recorder, graph::LaunchInfo info, const RecordedRotation& call,
+            RopeLayout layout) {
+  info.op = "rope";
+  info.reads = {call.x.use()};
+  info.writes = {call.x.use()};
+  record_kernel(recorder, info, kernel(layout), [call](int worker) {
+    const std::array<Argument, 3> arguments =
+        arguments_of(call.at(worker), call.cos_rows(), call.sin_rows());
+    return std::vector<Argument>(arguments.begin(), arguments.end());
+  });
 }
 
 }  // namespace
 
 constexpr RopeImplementation kRopeTile = {
-    "tile", [](std::int64_t, RopeLayout) { return std::string(); }, run};
+    "tile", [](std::int64_t, RopeLayout) { return std::string(); }, run, record};
 
 std::vector<TileKernel> rope_kernels() {
   return {{"rope", "tile", kernel(RopeLayout::kInterleaved)},

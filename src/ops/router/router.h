@@ -32,7 +32,16 @@ struct RouterParameters {
 void route(const ConstRows& logits, const RouterParameters& parameters,
            std::span<std::int32_t> experts, std::span<float> weights);
 
-// The same with the softmax in double.
+// One token, in memory of the caller: nothing is allocated. Writes top_k experts and weights.
+struct RouterScratch {
+  float* scores;        // [experts]
+  float* best;          // [n_groups], up to [experts]
+  std::int32_t* order;  // [experts]
+};
+void route_token(std::span<const float> logits, const RouterParameters& parameters,
+                 const RouterScratch& scratch, std::int32_t* experts, float* weights);
+
+// The same as route() with the softmax in double.
 void route_reference(const ConstRows& logits, const RouterParameters& parameters,
                      std::span<std::int32_t> experts, std::span<float> weights);
 

@@ -263,7 +263,7 @@ void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments,
                  std::int64_t min_parallel_work) const {
   State& state = *state_;
   Binding binding;
-  bind(state.name, state.signature, arguments, binding);
+  tile::bind(state.name, state.signature, arguments, binding);
   if (binding.empty) return;
   check_data(state.name, state.signature, arguments);
   const ClassCode& code = state.get(binding);
@@ -289,6 +289,65 @@ void Kernel::run(ThreadPool& pool, std::span<const Argument> arguments,
   }
 }
 
+struct BoundCall::State {
+  const ClassCode* code = nullptr;  // null: a dynamic dim is 0, nothing to do
+  Binding binding;
+  std::array<void*, kMaxParameters> tensors;
+  std::array<std::int64_t, kPlanSize> plan;
+  std::byte* scratch = nullptr;
+
+  KernelArguments arguments() const {
+    KernelArguments call;
+    call.tensors = tensors.data();
+    call.symbols = binding.symbols.data();
+    call.scratch = scratch;
+    return call;
+  }
+};
+
+BoundCall::BoundCall() : state_(std::make_unique<State>()) {}
+BoundCall::~BoundCall() = default;
+BoundCall::BoundCall(BoundCall&&) noexcept = default;
+BoundCall& BoundCall::operator=(BoundCall&&) noexcept = default;
+
+int BoundCall::n_phases() const {
+  return state_->code == nullptr ? 0 : static_cast<int>(state_->code->phases.size());
+}
+
+std::int64_t BoundCall::tasks(int phase) const {
+  return state_->plan[static_cast<std::size_t>(kPlanTasks + phase)];
+}
+
+std::int64_t BoundCall::work(int phase) const {
+  return state_->plan[static_cast<std::size_t>(kPlanWork + phase)];
+}
+
+std::size_t BoundCall::scratch_bytes() const {
+  return state_->code == nullptr ? 0 : static_cast<std::size_t>(state_->plan[kPlanScratch]);
+}
+
+void BoundCall::set_scratch(std::byte* memory) {
+  state_->scratch = memory;
+}
+
+void BoundCall::run(int phase, std::int64_t begin, std::int64_t end) const {
+  const KernelArguments call = state_->arguments();
+  state_->code->phases[static_cast<std::size_t>(phase)](&call, begin, end);
+}
+
+void Kernel::bind(std::span<const Argument> arguments, BoundCall& call) const {
+  BoundCall::State& to = *call.state_;
+  tile::bind(state_->name, state_->signature, arguments, to.binding);
+  to.code = nullptr;
+  if (to.binding.empty) return;
+  check_data(state_->name, state_->signature, arguments);
+  to.code = &state_->get(to.binding);
+  for (std::size_t i = 0; i < arguments.size(); ++i) to.tensors[i] = arguments[i].data;
+  KernelArguments plan = to.arguments();
+  plan.plan = to.plan.data();
+  to.code->plan(&plan, 0, 0);
+}
+
 void Kernel::run(int n_threads, std::span<const Argument> arguments) const {
   thread_local std::unique_ptr<ThreadPool> pool;
   if (pool == nullptr || pool->size() != n_threads) pool = std::make_unique<ThreadPool>(n_threads);
@@ -297,13 +356,13 @@ void Kernel::run(int n_threads, std::span<const Argument> arguments) const {
 
 void Kernel::prepare(std::span<const Argument> arguments) const {
   Binding binding;
-  bind(state_->name, state_->signature, arguments, binding);
+  tile::bind(state_->name, state_->signature, arguments, binding);
   if (!binding.empty) state_->get(binding);
 }
 
 std::string Kernel::stage(std::string_view stage, std::span<const Argument> arguments) const {
   Binding binding;
-  bind(state_->name, state_->signature, arguments, binding);
+  tile::bind(state_->name, state_->signature, arguments, binding);
   ir::Kernel kernel = state_->trace(binding);
   if (stage == "llvm" || stage == "asm") return compile_to_text(state_->request(kernel), stage);
   return text_after(std::move(kernel), stage);

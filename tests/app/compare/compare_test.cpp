@@ -122,8 +122,9 @@ TEST(Compare, PrintsATable) {
       compare({"--output-tokens", "2", "--prompt", "Hello", "--repeat", "1", "--warmup", "0"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  EXPECT_THAT(result.out, HasSubstr("A  tessera ask --baseline\n"
-                                    "B  tessera ask --use-pto --use-rope --use-kv-fusion\n"));
+  EXPECT_THAT(result.out, HasSubstr("A  tessera ask --baseline --use-graph\n"
+                                    "B  tessera ask --use-pto --use-rope --use-kv-fusion "
+                                    "--use-graph\n"));
   EXPECT_THAT(result.out, HasSubstr(" equal "));
   EXPECT_THAT(result.out, HasSubstr(" Hello\n"));
   EXPECT_THAT(result.out, HasSubstr("One round shows no spread"));
