@@ -58,6 +58,26 @@ TEST(WrongKernel, IsRefusedWithTheFirstTokenThatDiffers) {
   EXPECT_THAT(result.out, HasSubstr(sentence));
 }
 
+// It cannot be recorded either, as an operator of somebody else may not be.
+TEST(WrongKernel, IsNamedWhereAGraphCannotBeCaptured) {
+  std::vector<std::string> ask = {TESSERA_WRONG,     "ask", "--greedy",   "--prompt", "你好",
+                                  "--output-length", "4",   "--use-graph"};
+  ask.insert(ask.end(), kWrong.begin(), kWrong.end());
+  const CommandResult result = run_program(ask);
+  EXPECT_EQ(result.exit_code, 0);
+  const std::string warning =
+      "tessera: warning: the step could not be captured as a graph (mla_prolog wrong cannot be "
+      "recorded); it runs eagerly\n";
+  const std::size_t at = result.err.find(warning);
+  ASSERT_NE(at, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(warning, at + 1), std::string::npos) << "told once";
+
+  ask.push_back("--graph-strict");
+  const CommandResult strict = run_program(ask);
+  EXPECT_EQ(strict.exit_code, 1);
+  EXPECT_THAT(strict.err, HasSubstr("tessera: mla_prolog wrong cannot be recorded\n"));
+}
+
 TEST(WrongKernel, TheRightOnesOfTheSameProgramAgree) {
   const CommandResult result =
       run_program({TESSERA_WRONG, "bench", "compare", "--output-tokens", "4", "--repeat", "1",
