@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -41,6 +42,29 @@ std::vector<Run<R>> runs_of(const std::vector<ResultFile>& files,
   for (std::size_t i = 0; i < files.size(); ++i) {
     const R* results = std::get_if<R>(&files[i].results);
     if (results != nullptr) runs.push_back({names[i], files[i].setup, *results});
+  }
+  return runs;
+}
+
+// A file's eager and replayed steps are two runs, side by side as those of two files are.
+std::vector<Run<StepResults>> step_runs(const std::vector<ResultFile>& files,
+                                        const std::vector<std::string>& names) {
+  std::vector<Run<StepResults>> runs;
+  for (const Run<StepResults>& file : runs_of<StepResults>(files, names)) {
+    const auto run = [&](bool replayed) {
+      Run<StepResults> part{file.name, file.setup, {}};
+      std::ranges::copy_if(file.results.results, std::back_inserter(part.results.results),
+                           [&](const StepResult& r) { return r.replayed == replayed; });
+      if (replayed) part.setup.mode += ", replayed";
+      if (part.results.results.size() < file.results.results.size()) {
+        part.name += replayed ? ", replayed" : ", eager";
+      }
+      return part;
+    };
+    for (const bool replayed : {false, true}) {
+      Run<StepResults> part = run(replayed);
+      if (!part.results.results.empty()) runs.push_back(std::move(part));
+    }
   }
   return runs;
 }
@@ -157,7 +181,7 @@ Document build_document(const std::vector<ResultFile>& files) {
   if (files.empty()) return document;
   const std::vector<std::string> names = names_of(files);
   document.sections.push_back(setup_section(files, names));
-  const auto steps = runs_of<StepResults>(files, names);
+  const auto steps = step_runs(files, names);
   append(document.sections, comparison_sections(runs_of<ComparisonResults>(files, names)));
   append(document.sections, step_sections("Decoding", joined(steps, false)));
   append(document.sections, step_sections("Prefill", joined(steps, true)));

@@ -1,4 +1,6 @@
 // The results of tessera bench decode, batch and prefill.
+#include <string>
+
 #include "app/analyze/readers.h"
 
 namespace tessera::app::analyze {
@@ -20,6 +22,9 @@ OperatorTime read_operator(const JsonObject& object) {
 
 StepResult read_result(const JsonObject& object) {
   StepResult result;
+  const std::string steps = object.optional_string("steps").value_or("eager");
+  if (steps != "eager" && steps != "replayed") object.refuse("steps", "eager or replayed");
+  result.replayed = steps == "replayed";
   result.batch = read_count(object, "batch", 1);
   result.depth = read_count(object, "depth", 0);
   result.new_tokens = read_count(object, "new_tokens", 1);

@@ -50,6 +50,7 @@ struct OperatorTime {
 
 // bench decode, batch, prefill.
 struct StepResult {
+  bool replayed = false;  // by graphs, else eager
   std::int64_t batch = 0;
   std::int64_t depth = 0;
   std::int64_t new_tokens = 0;

@@ -234,6 +234,26 @@ TEST(Page, TwoFilesStandSideBySide) {
   EXPECT_EQ(speedups.marks[0].value.value, steps.value(1, "times as fast").value);
 }
 
+// What `bench decode --use-graph --against-eager` writes.
+TEST(Page, EagerAndReplayedStepsOfAFileStandSideBySide) {
+  json both = data_json("batch.json");
+  const json eager = both["results"];
+  for (json result : eager) {
+    result["steps"] = "replayed";
+    for (json& sample : result["tokens_per_second"]["samples"]) sample = 2 * sample.get<double>();
+    for (const char* key : {"median", "min", "max"}) {
+      result["tokens_per_second"][key] = 2 * result["tokens_per_second"][key].get<double>();
+    }
+    both["results"].push_back(result);
+  }
+  const std::string html = to_html(build_document({parsed(both, "both.json")}));
+  const PageTable steps = table(tables_of(html), "Decoding");
+  ASSERT_EQ(steps.rows.size(), 2 * eager.size());
+  EXPECT_EQ(steps.rows[0][0].text, "both, eager");
+  EXPECT_EQ(steps.rows[1][0].text, "both, replayed");
+  EXPECT_EQ(steps.value(1, "times as fast").value, 2);
+}
+
 // Files of one setting with other cases are points of one run, not before and after.
 TEST(Page, FilesOfOneRunAreJoined) {
   json deeper = data_json("batch.json");
