@@ -94,13 +94,17 @@ std::optional<StepGraphs::Key> StepGraphs::key_for(std::int64_t rows, std::int64
 
 StepGraphs::Captured* StepGraphs::captured(std::int64_t rows, std::int64_t n_logits) {
   const std::optional<Key> key = key_for(rows, n_logits);
-  if (failed_ || !key) return nullptr;
-  seen_.insert(*key);
-  auto& made = graphs_[*key];
+  return key ? captured(*key) : nullptr;
+}
+
+StepGraphs::Captured* StepGraphs::captured(const Key& key) {
+  if (failed_) return nullptr;
+  seen_.insert(key);
+  auto& made = graphs_[key];
   if (made != nullptr) return made.get();
   const auto start = std::chrono::steady_clock::now();
   try {
-    made = capture(key->first, key->second);
+    made = capture(key.first, key.second);
   } catch (const Error& error) {
     if (options_.strict) throw;
     failed_ = true;
@@ -111,7 +115,7 @@ StepGraphs::Captured* StepGraphs::captured(std::int64_t rows, std::int64_t n_log
   }
   report_.capture_s +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  add_to_report(*made, key->first);
+  add_to_report(*made, key.first);
   return made.get();
 }
 
@@ -148,7 +152,7 @@ std::optional<ops::ConstRows> StepGraphs::run(std::span<const Segment> segments)
   if (rows == 0 || n_logits == 0) return std::nullopt;
   const std::optional<Key> key = key_for(rows, n_logits);
   if (!key || seen_.insert(*key).second) return std::nullopt;
-  Captured* captured = this->captured(rows, n_logits);
+  Captured* captured = this->captured(*key);
   if (captured == nullptr) return std::nullopt;
   check_step(segments, config_, cache_);
 

@@ -51,7 +51,9 @@ class StepGraphs {
     std::optional<graph::Graph> graph;  // always there once recorded
     RecordedStep step;
     std::vector<ops::StepPart> parts;  // of every launch
-    std::int64_t rows = 0;             // of the last replay
+    // That the bodies were last resized for: the inputs' counts are set before, and resizing may
+    // throw.
+    std::int64_t rows = 0;
     std::int64_t n_logits = 0;
   };
   // The graph for steps of so many tokens and logits, recorded now if need be; nothing as above.
@@ -65,6 +67,7 @@ class StepGraphs {
   using Key = std::pair<std::int64_t, std::int64_t>;  // buckets of tokens and logits
 
   std::optional<Key> key_for(std::int64_t rows, std::int64_t n_logits);
+  Captured* captured(const Key& key);
   std::optional<std::int64_t> bucket_for(std::int64_t n) const;
   std::unique_ptr<Captured> capture(std::int64_t rows, std::int64_t n_logits);
   bool same_prolog(std::int64_t rows, std::int64_t bucket);

@@ -42,40 +42,19 @@ Kernel fused_kernel(RopeLayout layout) {
       });
 }
 
-class Fused : public MlaProlog {
+class Fused : public prolog::OneKernel {
  public:
   Fused(const MlaPrologWeights& w, Executor& executor)
-      : w_(w), kv_a_(w.kv_a, executor), kv_b_(w.kv_b, executor) {}
-
-  void run(const MlaPrologCall& call, Executor& executor) const override {
-    assert_valid(w_, call);
-    if (call.n_tokens() == 0) return;
-    const MlaDims& d = w_.dims;
-    const prolog::Tokens tokens(call, executor);
-    const RegionScope region(executor.profile());
-    kernel(call.layout)(
-        executor, arguments(argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
-                            tokens, call));
-  }
-
-  bool record(graph::Recorder& recorder, const RecordedProlog& call) const override {
-    record_kernel(recorder, prolog::launch_info(call, call.hidden.use()),
-                  kernel(call.outputs.layout), [this, call](int worker) {
-                    const prolog::RecordedTokens tokens(call);
-                    return arguments(tokens.hidden(worker), tokens, call.outputs);
-                  });
-    return true;
-  }
+      : OneKernel(w), kv_a_(w.kv_a, executor), kv_b_(w.kv_b, executor) {}
 
  private:
-  static const Kernel& kernel(RopeLayout layout) {
+  const Kernel& kernel(RopeLayout layout) const override {
     static const prolog::KernelByLayout kernels(fused_kernel);
     return kernels[layout];
   }
 
-  template <typename Tokens>
-  std::vector<Argument> arguments(const Argument& hidden, const Tokens& tokens,
-                                  const MlaPrologCall& outputs) const {
+  std::vector<Argument> arguments(const Argument& hidden, const prolog::Tokens& tokens,
+                                  const MlaPrologCall& outputs) const override {
     const MlaDims& d = w_.dims;
     return {hidden,
             kv_a_.argument(),
@@ -91,7 +70,6 @@ class Fused : public MlaProlog {
             argument_of(outputs.k_pe, outputs, 1, d.rope)};
   }
 
-  MlaPrologWeights w_;
   prolog::PackedMatrix kv_a_;
   prolog::PackedMatrix kv_b_;
 };

@@ -34,39 +34,18 @@ Kernel latent_kernel(RopeLayout layout) {
       });
 }
 
-class Latent : public MlaProlog {
+class Latent : public prolog::OneKernel {
  public:
-  Latent(const MlaPrologWeights& w, Executor& executor) : w_(w), kv_a_(w.kv_a, executor) {}
-
-  void run(const MlaPrologCall& call, Executor& executor) const override {
-    assert_valid(w_, call);
-    if (call.n_tokens() == 0) return;
-    const MlaDims& d = w_.dims;
-    const prolog::Tokens tokens(call, executor);
-    const RegionScope region(executor.profile());
-    kernel(call.layout)(
-        executor, arguments(argument(call.hidden.data, Element::kF32, {call.n_tokens(), d.hidden}),
-                            tokens, call));
-  }
-
-  bool record(graph::Recorder& recorder, const RecordedProlog& call) const override {
-    record_kernel(recorder, prolog::launch_info(call, call.hidden.use()),
-                  kernel(call.outputs.layout), [this, call](int worker) {
-                    const prolog::RecordedTokens tokens(call);
-                    return arguments(tokens.hidden(worker), tokens, call.outputs);
-                  });
-    return true;
-  }
+  Latent(const MlaPrologWeights& w, Executor& executor) : OneKernel(w), kv_a_(w.kv_a, executor) {}
 
  private:
-  static const Kernel& kernel(RopeLayout layout) {
+  const Kernel& kernel(RopeLayout layout) const override {
     static const prolog::KernelByLayout kernels(latent_kernel);
     return kernels[layout];
   }
 
-  template <typename Tokens>
-  std::vector<Argument> arguments(const Argument& hidden, const Tokens& tokens,
-                                  const MlaPrologCall& outputs) const {
+  std::vector<Argument> arguments(const Argument& hidden, const prolog::Tokens& tokens,
+                                  const MlaPrologCall& outputs) const override {
     const MlaDims& d = w_.dims;
     return {hidden,
             kv_a_.argument(),
@@ -79,7 +58,6 @@ class Latent : public MlaProlog {
                      {outputs.n_slots(), d.latent_row()})};
   }
 
-  MlaPrologWeights w_;
   prolog::PackedMatrix kv_a_;
 };
 

@@ -68,15 +68,27 @@ Tokens::Tokens(const MlaPrologCall& call, Executor& executor)
     cos_ = floats;
     sin_ = floats + n_ * half_;
   }
-  slot_ = reinterpret_cast<std::int32_t*>(floats + n_values);
-  block_ = slot_ + n_;
-  place_ = block_ + n_;
+  auto* slot = reinterpret_cast<std::int32_t*>(floats + n_values);
+  std::int32_t* block = slot + n_;
+  std::int32_t* place = block + n_;
   for (std::int64_t t = 0; t < n_; ++t) {
-    slot_[t] = static_cast<std::int32_t>(call.slot(t));
-    block_[t] = static_cast<std::int32_t>(call.slot(t) / call.block_tokens);
-    place_[t] = static_cast<std::int32_t>(call.slot(t) % call.block_tokens);
+    slot[t] = static_cast<std::int32_t>(call.slot(t));
+    block[t] = static_cast<std::int32_t>(call.slot(t) / call.block_tokens);
+    place[t] = static_cast<std::int32_t>(call.slot(t) % call.block_tokens);
   }
+  slot_ = slot;
+  block_ = block;
+  place_ = place;
 }
+
+Tokens::Tokens(const RecordedProlog& call)
+    : n_(*call.hidden.count.now),
+      half_(call.half),
+      cos_(call.cos),
+      sin_(call.sin),
+      slot_(call.slot),
+      block_(call.block),
+      place_(call.place) {}
 
 Argument Tokens::rows(const float* data) const {
   return argument(data, Element::kF32, {n_, half_});
@@ -86,25 +98,33 @@ Argument Tokens::indices(const std::int32_t* data) const {
   return argument(data, Element::kI32, {n_});
 }
 
-Argument RecordedTokens::hidden(int worker) const {
-  const Rows rows = call_->hidden.at(worker);
-  return argument(rows.data, Element::kF32, {rows.rows, rows.columns});
-}
-
-Argument RecordedTokens::rows(const float* data) const {
-  return argument(data, Element::kF32, {*call_->hidden.count.now, call_->half});
-}
-
-Argument RecordedTokens::indices(const std::int32_t* data) const {
-  return argument(data, Element::kI32, {*call_->hidden.count.now});
-}
-
 graph::LaunchInfo launch_info(const RecordedProlog& call, graph::Use input) {
   return {.name = call.name,
           .op = "mla_prolog",
           .spread = graph::Spread::kShared,
           .reads = {input},
           .writes = {{call.cache}}};
+}
+
+void OneKernel::run(const MlaPrologCall& call, Executor& executor) const {
+  assert_valid(w_, call);
+  if (call.n_tokens() == 0) return;
+  const Tokens tokens(call, executor);
+  const RegionScope region(executor.profile());
+  const Argument hidden =
+      tile::argument(call.hidden.data, Element::kF32, {call.n_tokens(), w_.dims.hidden});
+  kernel(call.layout)(executor, arguments(hidden, tokens, call));
+}
+
+bool OneKernel::record(graph::Recorder& recorder, const RecordedProlog& call) const {
+  record_kernel(recorder, launch_info(call, call.hidden.use()), kernel(call.outputs.layout),
+                [this, call](int worker) {
+                  const Rows rows = call.hidden.at(worker);
+                  const Argument hidden =
+                      tile::argument(rows.data, Element::kF32, {rows.rows, rows.columns});
+                  return arguments(hidden, Tokens(call), call.outputs);
+                });
+  return true;
 }
 
 std::string unsupported_inputs(const MlaPrologWeights& w, const MlaPrologCall& call, bool heads) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <tessera/tile.h>
 
@@ -56,11 +57,13 @@ class PackedMatrix {
 tile::Argument argument_of(const HeadTensor& to, const MlaPrologCall& call, std::int64_t heads,
                            std::int64_t dim);
 
-// Each token's cos and sin, and where it goes, as a kernel reads them. Lives in the executor's
-// scratch until the next prolog.
+// Each token's cos and sin, and where it goes, as a kernel reads them.
 class Tokens {
  public:
+  // Lives in the executor's scratch until the next prolog.
   Tokens(const MlaPrologCall& call, Executor& executor);
+  // The tables of a recorded call, for as many rows as there are now.
+  explicit Tokens(const RecordedProlog& call);
 
   tile::Argument cos() const { return rows(cos_); }
   tile::Argument sin() const { return rows(sin_); }
@@ -75,32 +78,30 @@ class Tokens {
   std::int64_t n_, half_;
   const float* cos_;
   const float* sin_;
-  std::int32_t* slot_;
-  std::int32_t* block_;
-  std::int32_t* place_;
-};
-
-// The tables of a recorded call as arguments, for as many rows as there are now.
-class RecordedTokens {
- public:
-  explicit RecordedTokens(const RecordedProlog& call) : call_(&call) {}
-
-  tile::Argument hidden(int worker) const;
-  tile::Argument cos() const { return rows(call_->cos); }
-  tile::Argument sin() const { return rows(call_->sin); }
-  tile::Argument slot() const { return indices(call_->slot); }
-  tile::Argument block() const { return indices(call_->block); }
-  tile::Argument place() const { return indices(call_->place); }
-
- private:
-  tile::Argument rows(const float* data) const;
-  tile::Argument indices(const std::int32_t* data) const;
-
-  const RecordedProlog* call_;
+  const std::int32_t* slot_;
+  const std::int32_t* block_;
+  const std::int32_t* place_;
 };
 
 // The launches of a prolog's kernel: they read `input` and write the cache.
 graph::LaunchInfo launch_info(const RecordedProlog& call, graph::Use input);
+
+// A prolog that is one kernel from the hidden states on.
+class OneKernel : public MlaProlog {
+ public:
+  void run(const MlaPrologCall& call, Executor& executor) const override;
+  bool record(graph::Recorder& recorder, const RecordedProlog& call) const override;
+
+ protected:
+  explicit OneKernel(const MlaPrologWeights& weights) : w_(weights) {}
+
+  virtual const tile::Kernel& kernel(RopeLayout layout) const = 0;
+  // hidden: [T, hidden]. Of `outputs` the blocks and the outputs count.
+  virtual std::vector<tile::Argument> arguments(const tile::Argument& hidden, const Tokens& tokens,
+                                                const MlaPrologCall& outputs) const = 0;
+
+  MlaPrologWeights w_;
+};
 
 // What no tile kernel of the prolog takes, as MlaPrologImplementation::unsupported says it.
 // heads: whether kv_b is used too.

@@ -52,11 +52,10 @@ void Stage2::record(graph::Recorder& recorder, const RecordedRows& projected,
                     const RecordedProlog& call) const {
   record_kernel(recorder, launch_info(call, projected.use()), kernel(call.outputs.layout),
                 [this, projected, call](int worker) {
-                  return arguments(projected.at(worker), RecordedTokens(call), call.outputs);
+                  return arguments(projected.at(worker), Tokens(call), call.outputs);
                 });
 }
 
-template <typename Tokens>
 std::vector<Argument> Stage2::arguments(const Rows& projected, const Tokens& tokens,
                                         const MlaPrologCall& outputs) const {
   return {argument(projected.data, Element::kF32, {projected.rows, dims_.latent_row()}),

@@ -18,7 +18,6 @@ class Stage2 {
               const RecordedProlog& call) const;
 
  private:
-  template <typename Tokens>
   std::vector<tile::Argument> arguments(const Rows& projected, const Tokens& tokens,
                                         const MlaPrologCall& outputs) const;
 
