@@ -29,7 +29,7 @@ struct PackedHeader {
   static constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
   // Raised when the file's structure changes, and when a panel's layout or what is packed into it.
   static constexpr std::int64_t kFormatVersion = 1;
-  static constexpr std::int64_t kLayoutVersion = 1;
+  static constexpr std::int64_t kLayoutVersion = 2;
 
   // A matrix or, with k = 0, a vector of the arena.
   struct Part {
