@@ -18,7 +18,7 @@ struct KernelOptions {
   // where it writes both.
   std::string kv_cache = "auto";
   // Over a latent cache: "absorbed", "expanded" (for all but decode steps), or "auto": expanded for
-  // long chunks far behind a prompt's beginning, absorbed for all others.
+  // chunks of 256 tokens and more of a sequence, absorbed for all others.
   std::string attention_form = "auto";
 };
 

@@ -125,8 +125,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->capture_default_str();
   command
       .add_option("--attention-form", options.attention_form,
-                  "form of attention over a latent cache (auto: expanded for long chunks of long "
-                  "prompts, else absorbed)")
+                  "form of attention over a latent cache (auto: expanded for chunks of 256 tokens "
+                  "and more, else absorbed)")
       ->check(CLI::IsMember({"auto", "absorbed", "expanded"}))
       ->capture_default_str();
 }

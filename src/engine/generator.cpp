@@ -250,15 +250,15 @@ class Run {
     });
   }
 
-  // What a prompt reads next: up to the end of a chunk, all of which begin at multiples of
-  // prefill_chunk. Nothing, where only less fits into the step and a chunk may be attended in a
-  // form that depends on its length: it then waits, so that its company changes no bit.
+  // What a prompt reads next: up to the next multiple of prefill_chunk. Where only less fits into
+  // the step, a part so long that it attends in expanded form waits for the next step: its length
+  // decides about its form, and company must change no bit.
   std::int64_t next_part(const Sequence& s, std::int64_t budget) const {
     const std::int64_t chunk = options_.prefill_chunk;
     const std::int64_t end = std::min(s.completion.prompt_tokens, (s.n_cached / chunk + 1) * chunk);
     const std::int64_t n = end - s.n_cached;
     if (n <= budget) return n;
-    return parts_.kernels.expansion().expands_part(s.n_cached, end) ? 0 : budget;
+    return parts_.kernels.expands(n) ? 0 : budget;
   }
 
   // Steps of up to prefill_chunk prompt tokens, filled from the prompts in order.

@@ -1,5 +1,7 @@
 #include "model/attention_form.h"
 
+#include <limits>
+
 namespace tessera {
 
 std::string_view to_string(AttentionForm form) {
@@ -21,14 +23,14 @@ std::optional<AttentionForm> attention_form_from_string(std::string_view name) {
   return std::nullopt;
 }
 
-ExpansionRule expansion_rule(AttentionForm form) {
+std::int64_t least_expanded_tokens(AttentionForm form) {
   switch (form) {
     case AttentionForm::kAuto:
-      return {kExpandedDepth, kExpandedTokens};
+      return kExpandedTokens;
     case AttentionForm::kAbsorbed:
-      return {};
+      return std::numeric_limits<std::int64_t>::max();
     case AttentionForm::kExpanded:
-      return {0, kDecodeTokens + 1};
+      return kDecodeTokens + 1;
   }
   return {};
 }

@@ -175,8 +175,8 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   add_bias(w.o_bias, a.x);
 }
 
-// values = what every head reads. Each segment in the form of its own length and depth; those in
-// absorbed form that stand side by side together.
+// values = what every head reads. Each segment in the form of its own length; those in absorbed
+// form that stand side by side together.
 void ForwardPass::attend_latents(const AttentionWeights& w, std::int64_t layer,
                                  std::span<const Segment> segments, const KvCache& cache,
                                  Activations& a) {
@@ -185,7 +185,7 @@ void ForwardPass::attend_latents(const AttentionWeights& w, std::int64_t layer,
   std::int64_t row = 0;
   for (const Segment& s : segments) {
     const std::int64_t n = std::ssize(s.tokens);
-    if (kernels_.expansion().expands(cache.length(s.sequence) - n, n)) {
+    if (kernels_.expands(n)) {
       attend_absorbed(w, pages, first, row - first, a);
       attend_expanding(w, pages, row, n, a);
       first = row + n;

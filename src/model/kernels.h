@@ -56,8 +56,9 @@ class ModelKernels {
                ops::Executor& executor, WarnFn warn = nullptr);
 
   KvCacheForm kv_cache() const { return kv_cache_; }
-  // Which chunks are attended in expanded form: none with an expanded cache, which needs no choice.
-  const ExpansionRule& expansion() const { return expansion_; }
+  // Whether so many new tokens of a sequence attend to a latent cache in expanded form; never with
+  // an expanded cache, whose attention has one form.
+  bool expands(std::int64_t n_tokens) const { return n_tokens >= least_expanded_tokens_; }
   bool all_native() const;  // nothing to compile
 
   // As ops::rms_norm() and ops::rope() with the interleaved layout.
@@ -112,7 +113,7 @@ class ModelKernels {
   ops::Executor& executor_;
   WarnFn warn_;
   KvCacheForm kv_cache_;
-  ExpansionRule expansion_;
+  std::int64_t least_expanded_tokens_;
   Operator rms_norm_;
   Operator rope_;
   Operator mla_prolog_;

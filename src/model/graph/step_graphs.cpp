@@ -151,8 +151,7 @@ std::optional<ops::ConstRows> StepGraphs::run(std::span<const Segment> segments)
   const std::int64_t n_logits = count_logits(segments);
   if (rows == 0 || n_logits == 0) return std::nullopt;
   for (const Segment& s : segments) {  // a graph attends in absorbed form
-    const std::int64_t before = cache_.length(s.sequence);
-    if (kernels_.expansion().expands(before, std::ssize(s.tokens))) return std::nullopt;
+    if (kernels_.expands(std::ssize(s.tokens))) return std::nullopt;
   }
   const std::optional<Key> key = key_for(rows, n_logits);
   if (!key || seen_.insert(*key).second) return std::nullopt;
