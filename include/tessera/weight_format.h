@@ -15,7 +15,7 @@ enum class WeightFormat {
   kBF16,
   kF16,
   kInt8,   // 8.5 bits a weight
-  kInt4,   // feed-forward networks 4.5 bits a weight, attention and the output head 8.5
+  kInt4,   // feed-forward networks 4.5 bits a weight, attention and the output head 6.5
   kMixed,  // routed experts 4.5 bits a weight, everything else 8.5
 };
 inline constexpr WeightFormat kWeightFormats[] = {WeightFormat::kF32,  WeightFormat::kBF16,

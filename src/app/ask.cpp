@@ -353,7 +353,7 @@ void add_ask_command(CLI::App& app) {
                   "tokens per sequence of the steps whose kernels are made ready before the first "
                   "token (default: 1,2)")
       ->check(lengths());
-  add_graph_options(*ask, options->graph);
+  add_graph_options(*ask, options->graph, GraphDefault::kOn);
   add_trace_option(*ask, generation.trace_file);
   ask->add_option("--report-file", options->report_file, "write all measurements as JSON")
       ->check(not_empty("the name of a file"));

@@ -4,10 +4,15 @@
 
 namespace tessera::app {
 
-void add_graph_options(CLI::App& command, GraphFlags& flags) {
+void add_graph_options(CLI::App& command, GraphFlags& flags, GraphDefault by_default) {
   const auto on_or_off = CLI::IsMember({"on", "off"});
-  command.add_flag("--use-graph,--use-acl-graph", flags.use_graph,
-                   "record a decode step once, plan it, and replay it");
+  CLI::Option* use = command.add_flag("--use-graph,--use-acl-graph", flags.use_graph,
+                                      "record a decode step once, plan it, and replay it");
+  if (by_default == GraphDefault::kOn) {
+    use->description(use->get_description() + " (the default)");
+    flags.use_graph = true;
+    command.add_flag("--no-graph", flags.no_graph, "run decode steps eagerly")->excludes(use);
+  }
   command
       .add_option("--graph-mode", flags.mode,
                   "reduce-overhead: no barrier that no data needs; default: one behind every "
@@ -39,7 +44,7 @@ void add_trace_option(CLI::App& command, std::string& file) {
 
 GraphOptions graph_options(const GraphFlags& flags) {
   GraphOptions options;
-  options.enabled = flags.use_graph;
+  options.enabled = flags.use_graph && !flags.no_graph;
   options.reduce_overhead = flags.mode == "reduce-overhead";
   options.frozen_parameters = flags.frozen_parameter == "on";
   options.static_shares = flags.tiling_schedule_optimize == "on";

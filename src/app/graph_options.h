@@ -12,6 +12,7 @@ namespace tessera::app {
 
 struct GraphFlags {
   bool use_graph = false;
+  bool no_graph = false;
   std::string mode = "reduce-overhead";
   std::string frozen_parameter = "on";
   std::string tiling_schedule_optimize = "on";
@@ -19,7 +20,10 @@ struct GraphFlags {
   bool strict = false;
 };
 
-void add_graph_options(CLI::App& command, GraphFlags& flags);
+// kOn: steps are replayed without --use-graph too, and there is --no-graph.
+enum class GraphDefault { kOff, kOn };
+void add_graph_options(CLI::App& command, GraphFlags& flags,
+                       GraphDefault by_default = GraphDefault::kOff);
 
 // --trace FILE.
 void add_trace_option(CLI::App& command, std::string& file);

@@ -55,7 +55,7 @@ PanelLayout layout_of(WeightFormat format, WeightRole role) {
       return PanelLayout::kI8G32;
     case WeightFormat::kInt4:
       return role == WeightRole::kExpert || role == WeightRole::kFeedForward ? PanelLayout::kI4G32
-                                                                             : PanelLayout::kI8G32;
+                                                                             : PanelLayout::kI6G32;
     case WeightFormat::kMixed:
       return role == WeightRole::kExpert ? PanelLayout::kI4G32 : PanelLayout::kI8G32;
   }

@@ -25,9 +25,10 @@ nlohmann::json ask(std::vector<std::string> arguments) {
 }
 
 TEST(GraphMode, AnswersAsEagerStepsDo) {
-  const nlohmann::json eager = ask({"--baseline"});
+  const nlohmann::json eager = ask({"--baseline", "--no-graph"});
   EXPECT_FALSE(eager.contains("graph"));
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--baseline"},
            {"--baseline", "--use_acl_graph"},
            {"--use_pto", "--use_rope", "--use_kv_fusion", "--use_graph"},
            {"--use_graph", "--graph_mode", "default", "--frozen_parameter", "off",

@@ -17,6 +17,7 @@
 #include "io/safetensors_writer.h"
 #include "model/config.h"
 #include "model/weight_plan.h"
+#include "tile/packed/quantise.h"
 
 namespace tessera::testing {
 
@@ -69,15 +70,15 @@ inline void write_max_scaled(const std::filesystem::path& from, const std::files
     const auto [first, last] = uses.equal_range(shape.name);
     for (auto use = first; use != last; ++use) {
       const MatrixPlan& m = *use->second;
-      const bool is_int4 = m.layout == tile::cpu::PanelLayout::kI4G32;
-      if (!is_int4 && m.layout != tile::cpu::PanelLayout::kI8G32) continue;
+      if (!tile::cpu::has_groups(m.layout)) continue;
+      const float largest = tile::cpu::integer_range(m.layout).high;
       const std::int64_t columns = shape.shape[1];
       float* part = values.data() + m.first * columns;
       for (std::int64_t output = 0; output < m.n; ++output) {
         for (std::int64_t k = 0; k < m.k; k += tile::cpu::kGroupInputs) {
           round_group(m.transposed ? part + k * columns + output : part + output * columns + k,
                       std::min<std::int64_t>(tile::cpu::kGroupInputs, m.k - k),
-                      m.transposed ? columns : 1, is_int4 ? 7.0f : 127.0f);
+                      m.transposed ? columns : 1, largest);
         }
       }
     }

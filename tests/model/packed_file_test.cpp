@@ -164,8 +164,8 @@ TEST_F(PackedFiles, OtherVersions) {
   pack();
   const std::string intact = file_content(file());
   std::string json = intact.substr(24, intact.find_last_of('}', (2u << 20)) - 23);
-  const std::string key = "\"layout_version\":1";
-  json.replace(json.find(key), key.size(), "\"layout_version\":2");
+  const std::string key = "\"layout_version\":2";
+  json.replace(json.find(key), key.size(), "\"layout_version\":3");
   std::string other = testing::packed_start(json);
   other += intact.substr(other.size());
   write_file(file(), other);

@@ -17,7 +17,8 @@ using testing::Guarded;
 using testing::Kernel;
 using testing::Random;
 
-constexpr PanelLayout kLayouts[] = {PanelLayout::kI8, PanelLayout::kI8G32, PanelLayout::kI4G32};
+constexpr PanelLayout kLayouts[] = {PanelLayout::kI8, PanelLayout::kI8G32, PanelLayout::kI6G32,
+                                    PanelLayout::kI4G32};
 
 class Quantized : public ::testing::TestWithParam<std::string> {};
 
@@ -281,6 +282,7 @@ TEST(QuantizedAssembly, UsesByteDotProductsWhereTheyExist) {
     EXPECT_NE(assembly("haswell", layout).find("vpmaddwd"), std::string::npos);
     EXPECT_NE(assembly("aarch64", layout).find("mla"), std::string::npos);
   }
+  EXPECT_NE(assembly("haswell", PanelLayout::kI6G32).find("vpmaddubsw"), std::string::npos);
   EXPECT_NE(assembly("haswell", PanelLayout::kI4G32).find("vpmaddubsw"), std::string::npos);
   EXPECT_NE(assembly("skylake-avx512", PanelLayout::kI4G32).find("vpmaddubsw"), std::string::npos);
 }

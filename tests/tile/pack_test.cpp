@@ -202,11 +202,13 @@ struct Quantised {
 // Half a step of the coarsest scale that is tried, for what it does not clip, and the clipped rest:
 // the largest magnitude may lose almost a whole step at the end of the range.
 double largest_error(PanelLayout layout) {
-  return layout == PanelLayout::kI4G32 ? 1.8 / 8 : 1.6 / 128;
+  if (layout == PanelLayout::kI4G32) return 1.8 / 8;
+  return layout == PanelLayout::kI6G32 ? 1.6 / 32 : 1.6 / 128;
 }
 
 TEST(PackQuantised, KeepsEveryValueWithinAStep) {
-  for (PanelLayout layout : {PanelLayout::kI8, PanelLayout::kI8G32, PanelLayout::kI4G32}) {
+  for (PanelLayout layout :
+       {PanelLayout::kI8, PanelLayout::kI8G32, PanelLayout::kI6G32, PanelLayout::kI4G32}) {
     for (std::int64_t n : {1, 31, 33, 64}) {
       for (std::int64_t k : {1, 3, 4, 31, 32, 33, 127, 128, 129, 300}) {
         for (const bool transposed : {false, true}) {
@@ -260,6 +262,7 @@ TEST(PackQuantised, BytesPerWeight) {
   };
   EXPECT_EQ(bytes(PanelLayout::kI8), 1.0 + 4.0 / 2048);
   EXPECT_EQ(bytes(PanelLayout::kI8G32), 1.0625);
+  EXPECT_EQ(bytes(PanelLayout::kI6G32), 0.8125);
   EXPECT_EQ(bytes(PanelLayout::kI4G32), 0.5625);
 }
 
@@ -277,6 +280,26 @@ TEST(PackQuantised, KnownNibbles) {
   EXPECT_EQ(weight.data()[64], std::byte{0x40});
   EXPECT_EQ(weight.data()[65], std::byte{0x51});
   EXPECT_EQ(weight.data()[68], std::byte{0x88});  // the next column is padding: 0, stored as 8
+  std::vector<double> rows(32);
+  unpack(weight.shape(), weight.data(), rows.data());
+  for (std::size_t j = 0; j < 32; ++j) EXPECT_EQ(rows[j], source[j]);
+}
+
+TEST(PackQuantised, KnownSixBits) {
+  // Input j is j - 16, and input 31 the end of the range, -32: stored as j + 16 and as 0.
+  std::vector<float> source(32);
+  for (int j = 0; j < 31; ++j) source[static_cast<std::size_t>(j)] = static_cast<float>(j - 16);
+  source[31] = -32;
+  ThreadPool pool(1);
+  const PackedWeight weight =
+      pack({reinterpret_cast<const std::byte*>(source.data()), DType::kF32, 1, 32, 32, 1},
+           PanelLayout::kI6G32, pool);
+  ASSERT_EQ(weight.shape().bytes(), 64u + 512u + 256u);
+  EXPECT_EQ(to_float(reinterpret_cast<const f16*>(weight.data())[0]), 1.0f);
+  EXPECT_EQ(weight.data()[64], std::byte{0x55});            // inputs 0, 4, 8 and 12: all 1
+  EXPECT_EQ(weight.data()[64 + 128], std::byte{0x40});      // inputs 0 and 4, 0x10 and 0x14
+  EXPECT_EQ(weight.data()[64 + 384], std::byte{0xaa});      // inputs 16, 20, 24, 28: all 2
+  EXPECT_EQ(weight.data()[64 + 384 + 3], std::byte{0x2a});  // inputs 19, 23, 27: 2; 31: 0
   std::vector<double> rows(32);
   unpack(weight.shape(), weight.data(), rows.data());
   for (std::size_t j = 0; j < 32; ++j) EXPECT_EQ(rows[j], source[j]);

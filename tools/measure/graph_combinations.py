@@ -16,9 +16,9 @@ import subprocess
 import tempfile
 
 COMBINATIONS = {
-    "native, eager": ["--baseline"],
+    "native, eager": ["--baseline", "--no-graph"],
     "native, graph": ["--baseline", "--use-graph"],
-    "fused, eager": ["--use-pto", "--use-rope", "--use-kv-fusion"],
+    "fused, eager": ["--use-pto", "--use-rope", "--use-kv-fusion", "--no-graph"],
     "fused, graph": ["--use-pto", "--use-rope", "--use-kv-fusion", "--use-graph"],
 }
 

@@ -72,7 +72,8 @@ class PackedLinear {
 // One product of m rows: p = x * w^T, then the epilogue (tile/product/product_arguments.h).
 //
 // x is rounded as the layout asks: not at all with f32 and f16, to bf16 with bf16, to int8 per row
-// with i8 and per 32 values with i8g32 and i4g32. Sums are fp32 (int32 within quantised groups).
+// with i8 and per 32 values with i8g32, i6g32 and i4g32. Sums are fp32 (int32 within quantised
+// groups).
 struct LinearJob {
   ConstRows x;  // [any, k]
   const PackedLinear* w = nullptr;

@@ -100,6 +100,8 @@ BENCHMARK_CAPTURE(linear_rows, i8_q_proj, PanelLayout::kI8, DType::kBF16, 3072, 
     ->Apply(arguments);
 BENCHMARK_CAPTURE(linear_rows, i8g32_q_proj, PanelLayout::kI8G32, DType::kBF16, 3072, 2048)
     ->Apply(arguments);
+BENCHMARK_CAPTURE(linear_rows, i6g32_q_proj, PanelLayout::kI6G32, DType::kBF16, 3072, 2048)
+    ->Apply(arguments);
 BENCHMARK_CAPTURE(linear_rows, i4g32_q_proj, PanelLayout::kI4G32, DType::kBF16, 3072, 2048)
     ->Apply(arguments);
 BENCHMARK_CAPTURE(linear_rows, i4g32_kv_a, PanelLayout::kI4G32, DType::kBF16, 576, 2048)
@@ -132,6 +134,7 @@ void pack_weight(benchmark::State& state, PanelLayout layout) {
 BENCHMARK_CAPTURE(pack_weight, bf16, PanelLayout::kBF16)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK_CAPTURE(pack_weight, i8, PanelLayout::kI8)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK_CAPTURE(pack_weight, i8g32, PanelLayout::kI8G32)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(pack_weight, i6g32, PanelLayout::kI6G32)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK_CAPTURE(pack_weight, i4g32, PanelLayout::kI4G32)->Arg(1)->Arg(2)->UseRealTime();
 
 }  // namespace

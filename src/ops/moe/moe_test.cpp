@@ -165,7 +165,7 @@ TEST_P(Moe, FeedForwardEqualsTheReference) {
 INSTANTIATE_TEST_SUITE_P(All, Moe,
                          ::testing::Values(PanelLayout::kF32, PanelLayout::kBF16, PanelLayout::kF16,
                                            PanelLayout::kI8, PanelLayout::kI8G32,
-                                           PanelLayout::kI4G32),
+                                           PanelLayout::kI6G32, PanelLayout::kI4G32),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST(MoeKnown, AddsTheWeightedExpertsToWhatIsThere) {

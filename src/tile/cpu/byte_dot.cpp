@@ -49,11 +49,11 @@ llvm::Type* integers(VectorBuilder& b, unsigned bits) {
 
 }  // namespace
 
-bool sums_nibbles_in_shorts(const Target& target) {
+bool sums_in_shorts(const Target& target) {
   return target.x86 && !target.vnni && target.vector_bytes >= 32;
 }
 
-Value* multiply_nibbles(VectorBuilder& b, Value* shorts, Value* weights, Value* activations) {
+Value* multiply_in_shorts(VectorBuilder& b, Value* shorts, Value* weights, Value* activations) {
   llvm::IRBuilder<>& ir = b.ir();
   const auto multiply_add = b.target().avx512 ? llvm::Intrinsic::x86_avx512_pmaddubs_w_512
                                               : llvm::Intrinsic::x86_avx2_pmadd_ub_sw;

@@ -19,7 +19,8 @@ class GroupedEmitter {
         ir_(b.ir()),
         block_(block),
         first_column_(first_column),
-        in_shorts_(block.layout == PanelLayout::kI4G32 && sums_nibbles_in_shorts(b.target())) {}
+        in_shorts_(block.layout == PanelLayout::kI4G32 && sums_in_shorts(b.target())),
+        quads_in_shorts_(block.layout == PanelLayout::kI6G32 && sums_in_shorts(b.target())) {}
 
   Values totals(Value* rows, Value* panel, Value* n_groups) {
     const Values zeros(u(block_.rows * block_.vectors), b_.zero());
@@ -50,12 +51,20 @@ class GroupedEmitter {
   // Bytes of a row, its scale and its correction.
   std::int64_t row_group_bytes() const { return std::int64_t{block_.rows} * (kGroupInputs + 8); }
 
-  // One vector of columns of a unit of the panel: 32 columns of four bytes.
+  // One vector of columns of a unit of the group: 32 columns of four bytes.
   Value* load_unit(Value* weights, int unit, int vector) {
     const std::int64_t column = first_column_ + vector * b_.lanes();
     Value* address = b_.at(
         weights, static_cast<std::int64_t>(kGroupScaleBytes) + (unit * kPanelColumns + column) * 4);
     return ir_.CreateAlignedLoad(b_.int_type(), address, llvm::Align(u(b_.target().vector_bytes)));
+  }
+
+  // Bits 4 and 5 of quad q's bytes.
+  Value* load_pairs(Value* weights, int q, int vector) {
+    Value* four = load_unit(weights, q / 4 * 3, vector);
+    const int shift = 4 - q % 4 * 2;
+    Value* pairs = shift >= 0 ? ir_.CreateShl(four, u(shift)) : ir_.CreateLShr(four, u(-shift));
+    return ir_.CreateAnd(pairs, 0x30303030);
   }
 
   // The unsigned bytes of quads q and, with nibbles, q + 1.
@@ -66,9 +75,15 @@ class GroupedEmitter {
         quads[0].push_back(load_unit(weights, q, v));
         continue;
       }
-      Value* both = load_unit(weights, q / 2, v);
+      const bool has_pairs = block_.layout == PanelLayout::kI6G32;
+      Value* both = load_unit(weights, has_pairs ? q / 4 * 3 + 1 + q / 2 % 2 : q / 2, v);
       quads[0].push_back(ir_.CreateAnd(both, 0x0f0f0f0f));
       quads[1].push_back(ir_.CreateAnd(ir_.CreateLShr(both, 4), 0x0f0f0f0f));
+      if (!has_pairs) continue;
+      for (int half = 0; half < 2; ++half) {
+        Value*& quad = quads[u(half)].back();
+        quad = ir_.CreateOr(quad, load_pairs(weights, q + half, v));
+      }
     }
     return quads;
   }
@@ -113,8 +128,13 @@ class GroupedEmitter {
       Value* x = b_.broadcast(Element::kI32, b_.at(quads, std::int64_t{r} * 4));
       for (int v = 0; v < block_.vectors; ++v) {
         Value*& sum = integers[u(r * block_.vectors + v)];
-        sum = in_shorts_ ? multiply_nibbles(b_, sum, weights[u(v)], x)
-                         : multiply_bytes(b_, sum, weights[u(v)], x);
+        if (in_shorts_) {
+          sum = multiply_in_shorts(b_, sum, weights[u(v)], x);
+        } else if (quads_in_shorts_) {
+          sum = add_shorts(b_, sum, multiply_in_shorts(b_, nullptr, weights[u(v)], x));
+        } else {
+          sum = multiply_bytes(b_, sum, weights[u(v)], x);
+        }
       }
     }
   }
@@ -139,7 +159,8 @@ class GroupedEmitter {
   llvm::IRBuilder<>& ir_;
   const MatmulBlock& block_;
   const int first_column_;
-  const bool in_shorts_;  // a group's products are summed in 16 bits first
+  const bool in_shorts_;        // a group's products are summed in 16 bits first
+  const bool quads_in_shorts_;  // those of two inputs are
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The inner loop of products by weights with scales for groups of 32 inputs (kI8G32, kI4G32).
+// The inner loop of products by weights with scales for groups of 32 inputs (kI8G32, kI6G32,
+// kI4G32).
 //
 // Within a group the products of bytes are summed exactly in 32 bits. The total of an output then
 // grows group by group, in order of k, in one fp32 accumulator:

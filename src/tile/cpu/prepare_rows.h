@@ -9,11 +9,11 @@
 //   bf16       [k/2][R][2]         bf16; fp32 holding rounded values on a CPU without the bf16 dot
 //                                  product
 //   i8         [k/4][R][4], then [R] scales and [R] corrections
-//   i8g32, i4g32   for every group of 32 inputs: [8][R][4], then [R] scales and [R] corrections
+//   layouts with groups: for every 32 inputs [8][R][4], then [R] scales and [R] corrections
 //
 // Quantised rows are signed bytes, value = scale * byte; scales are fp32. The weights' bytes are
-// stored with an offset z (128 for i8, 8 for i4), and the correction is -z * the sum of the row's
-// bytes (i32), from which a block's integer sums start.
+// stored with an offset z (stored_offset), and the correction is -z * the sum of the row's bytes
+// (i32), from which a block's integer sums start.
 #pragma once
 
 #include <functional>

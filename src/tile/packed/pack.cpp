@@ -17,6 +17,7 @@ namespace tessera::tile::cpu {
 namespace {
 
 constexpr std::int64_t kChunk = kReadInputs;
+constexpr int kUnitBytes = kPanelColumns * 4;
 
 // [quads * 4][32] to [quads][32][4].
 TESSERA_MULTIVERSION void interleave_bytes(const std::uint8_t* bytes, std::int64_t quads,
@@ -31,16 +32,35 @@ TESSERA_MULTIVERSION void interleave_bytes(const std::uint8_t* bytes, std::int64
   }
 }
 
-// The 32 inputs of a group, two to a byte (see panel_layout.h).
-TESSERA_MULTIVERSION void interleave_nibbles(const std::uint8_t* bytes, std::uint8_t* out) {
-  for (std::int64_t u = 0; u < kGroupInputs / 8; ++u) {
-    const std::uint8_t* in = bytes + u * 8 * kPanelColumns;
-    for (std::int64_t c = 0; c < kPanelColumns; ++c) {
-      for (std::int64_t e = 0; e < 4; ++e) {
-        out[(u * kPanelColumns + c) * 4 + e] = static_cast<std::uint8_t>(
-            in[e * kPanelColumns + c] | (in[(e + 4) * kPanelColumns + c] << 4));
+// One unit, [32][4] bytes, of kInputs inputs: their kBits bits from bit `first` on, those of inputs
+// four apart in one byte.
+template <int kInputs, int kBits>
+void interleave_bits(const std::uint8_t* bytes, int first, std::uint8_t* out) {
+  constexpr int kMask = (1 << kBits) - 1;
+  for (std::int64_t c = 0; c < kPanelColumns; ++c) {
+    for (std::int64_t e = 0; e < 4; ++e) {
+      int byte = 0;
+      for (int q = 0; q < kInputs / 4; ++q) {
+        byte |= (bytes[(q * 4 + e) * kPanelColumns + c] >> first & kMask) << (kBits * q);
       }
+      out[c * 4 + e] = static_cast<std::uint8_t>(byte);
     }
+  }
+}
+
+// The 32 inputs of a group (see panel_layout.h).
+TESSERA_MULTIVERSION void interleave_nibbles(const std::uint8_t* bytes, std::uint8_t* out) {
+  for (int u = 0; u < kGroupInputs / 8; ++u) {
+    interleave_bits<8, 4>(bytes + u * 8 * kPanelColumns, 0, out + u * kUnitBytes);
+  }
+}
+TESSERA_MULTIVERSION void interleave_six_bits(const std::uint8_t* bytes, std::uint8_t* out) {
+  for (int v = 0; v < kGroupInputs / 16; ++v) {
+    const std::uint8_t* in = bytes + v * 16 * kPanelColumns;
+    interleave_bits<16, 2>(in, 4, out);
+    interleave_bits<8, 4>(in, 0, out + kUnitBytes);
+    interleave_bits<8, 4>(in + 8 * kPanelColumns, 0, out + 2 * kUnitBytes);
+    out += 3 * kUnitBytes;
   }
 }
 
@@ -115,6 +135,8 @@ bool pack_grouped_panel(const PackSource& source, const PackedShape& shape, std:
       auto* integers = reinterpret_cast<std::uint8_t*>(out + kGroupScaleBytes);
       if (shape.layout == PanelLayout::kI8G32) {
         interleave_bytes(bytes, kGroupInputs / 4, integers);
+      } else if (shape.layout == PanelLayout::kI6G32) {
+        interleave_six_bits(bytes, integers);
       } else {
         interleave_nibbles(bytes, integers);
       }
@@ -136,12 +158,19 @@ double grouped_value(const PackedShape& shape, const std::byte* panel, std::int6
   const double scale = to_float(reinterpret_cast<const f16*>(group)[column]);
   const std::int64_t i = j % kGroupInputs;
   const std::byte* integers = group + kGroupScaleBytes;
+  // The byte of this column and input in a unit of the group.
+  const auto byte = [&](std::int64_t unit) {
+    return std::to_integer<int>(integers[(unit * kPanelColumns + column) * 4 + i % 4]);
+  };
+  const auto nibble = [&](std::int64_t unit) { return byte(unit) >> (i % 8 < 4 ? 0 : 4) & 15; };
   int stored = 0;
   if (shape.layout == PanelLayout::kI8G32) {
-    stored = std::to_integer<int>(integers[(i / 4 * kPanelColumns + column) * 4 + i % 4]);
+    stored = byte(i / 4);
+  } else if (shape.layout == PanelLayout::kI6G32) {
+    const std::int64_t unit = i / 16 * 3;
+    stored = nibble(unit + 1 + i / 8 % 2) | (byte(unit) >> (i / 4 % 4 * 2) & 3) << 4;
   } else {
-    const int both = std::to_integer<int>(integers[(i / 8 * kPanelColumns + column) * 4 + i % 4]);
-    stored = i % 8 < 4 ? both & 15 : both >> 4;
+    stored = nibble(i / 8);
   }
   return scale * (stored - stored_offset(shape.layout));
 }
@@ -158,6 +187,7 @@ double packed_value(const PackedShape& shape, const std::byte* panel, std::int64
     case PanelLayout::kI8:
       break;
     case PanelLayout::kI8G32:
+    case PanelLayout::kI6G32:
     case PanelLayout::kI4G32:
       return grouped_value(shape, panel, column, j);
   }
@@ -183,6 +213,7 @@ bool pack_panel(const PackSource& source, PanelLayout layout, std::int64_t panel
     case PanelLayout::kI8:
       return pack_i8_panel(source, shape, panel, packed);
     case PanelLayout::kI8G32:
+    case PanelLayout::kI6G32:
     case PanelLayout::kI4G32:
       break;
   }

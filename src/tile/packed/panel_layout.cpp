@@ -14,6 +14,8 @@ std::string_view to_string(PanelLayout layout) {
       return "i8";
     case PanelLayout::kI8G32:
       return "i8g32";
+    case PanelLayout::kI6G32:
+      return "i6g32";
     case PanelLayout::kI4G32:
       return "i4g32";
   }
@@ -59,7 +61,8 @@ bool is_quantised(PanelLayout layout) {
 }
 
 bool has_groups(PanelLayout layout) {
-  return layout == PanelLayout::kI8G32 || layout == PanelLayout::kI4G32;
+  return layout == PanelLayout::kI8G32 || layout == PanelLayout::kI6G32 ||
+         layout == PanelLayout::kI4G32;
 }
 
 std::size_t element_bytes(PanelLayout layout) {
@@ -71,6 +74,7 @@ std::size_t element_bytes(PanelLayout layout) {
       return 2;
     case PanelLayout::kI8:
     case PanelLayout::kI8G32:
+    case PanelLayout::kI6G32:
     case PanelLayout::kI4G32:
       break;
   }
@@ -87,6 +91,7 @@ int k_interleave(PanelLayout layout) {
     case PanelLayout::kI8:
       return 4;
     case PanelLayout::kI8G32:
+    case PanelLayout::kI6G32:
     case PanelLayout::kI4G32:
       break;
   }
@@ -95,6 +100,7 @@ int k_interleave(PanelLayout layout) {
 
 int stored_offset(PanelLayout layout) {
   if (layout == PanelLayout::kI4G32) return 8;
+  if (layout == PanelLayout::kI6G32) return 32;
   return is_quantised(layout) ? 128 : 0;
 }
 
@@ -105,6 +111,7 @@ std::size_t scale_bytes(PanelLayout layout) {
 std::size_t panel_group_bytes(PanelLayout layout) {
   const auto elements = static_cast<std::size_t>(kPanelColumns * k_interleave(layout));
   if (layout == PanelLayout::kI4G32) return kGroupScaleBytes + elements / 2;
+  if (layout == PanelLayout::kI6G32) return kGroupScaleBytes + elements / 2 + elements / 4;
   if (layout == PanelLayout::kI8G32) return kGroupScaleBytes + elements;
   return elements * element_bytes(layout);
 }

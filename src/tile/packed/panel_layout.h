@@ -11,13 +11,18 @@
 //   kF16    [n/32][k][32]          fp16, widened while loading
 //   kI8     [n/32]{ [k/4][32][4] bytes, then [32] scales (fp32) }
 //   kI8G32  [n/32][k/32]{ [32] scales (fp16), then [8][32][4] bytes }
+//   kI6G32  [n/32][k/32]{ [32] scales (fp16), then twice [32][4] bytes of four pairs of bits and
+//                         [2][32][4] bytes of two nibbles }
 //   kI4G32  [n/32][k/32]{ [32] scales (fp16), then [4][32][4] bytes of two nibbles }
 //
 // Quantised weights are integers times a scale: one for each column (kI8), or one for each column
 // and group of 32 inputs, whose scales lie before the integers. A byte holds integer + 128, of four
 // inputs of a column side by side: the operand of a byte dot product. A byte of kI4G32 holds
 // integer + 8 of input 8 u + e in its low half and of input 8 u + 4 + e in the high one, for byte e
-// of unit u.
+// of unit u. kI6G32 has the low four bits of integer + 32 like that; byte e before the units 2 v
+// and 2 v + 1 holds the high two of inputs 16 v + e, 16 v + 4 + e, 16 v + 8 + e and 16 v + 12 + e,
+// from the lowest bits on. (All in the order of use: with the pairs behind the nibbles, a row took
+// a third longer.)
 //
 // Sizes that are no multiple (n of 32, k of the interleave) are padded with zeros. Panels are
 // aligned to 64 bytes, groups with scales too.
@@ -33,16 +38,16 @@
 
 namespace tessera::tile::cpu {
 
-enum class PanelLayout { kF32, kBF16, kF16, kI8, kI8G32, kI4G32 };
-inline constexpr PanelLayout kPanelLayouts[] = {PanelLayout::kF32,   PanelLayout::kBF16,
-                                                PanelLayout::kF16,   PanelLayout::kI8,
-                                                PanelLayout::kI8G32, PanelLayout::kI4G32};
+enum class PanelLayout { kF32, kBF16, kF16, kI8, kI8G32, kI6G32, kI4G32 };
+inline constexpr PanelLayout kPanelLayouts[] = {
+    PanelLayout::kF32,   PanelLayout::kBF16,  PanelLayout::kF16,  PanelLayout::kI8,
+    PanelLayout::kI8G32, PanelLayout::kI6G32, PanelLayout::kI4G32};
 
 inline constexpr int kPanelColumns = 32;
 // Inputs that share a scale in the layouts with groups.
 inline constexpr int kGroupInputs = 32;
 
-// "f32", "bf16", "f16", "i8", "i8g32", "i4g32".
+// "f32", "bf16", "f16", "i8", "i8g32", "i6g32", "i4g32".
 std::string_view to_string(PanelLayout layout);
 std::optional<PanelLayout> parse_panel_layout(std::string_view name);
 
@@ -55,7 +60,7 @@ bool is_quantised(PanelLayout layout);
 // Whether each group of inputs has scales of its own.
 bool has_groups(PanelLayout layout);
 
-// Bytes of one element; 1 for kI4G32, whose bytes hold two.
+// Bytes of one element; 1 for kI6G32 and kI4G32, whose bytes hold parts of several.
 std::size_t element_bytes(PanelLayout layout);
 
 // Inputs that lie together for one column: the unit in which k is padded.

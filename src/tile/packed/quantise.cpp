@@ -36,10 +36,13 @@ TESSERA_MULTIVERSION void write_bytes(const float* values, std::int64_t rows, co
 
 const IntegerRange& integer_range(PanelLayout layout) {
   static constexpr std::array kNibbles{6.75f, 7.25f, 7.75f, 8.0f, 8.25f, 8.75f};
+  static constexpr std::array kSixBits{29.5f, 30.5f, 31.0f, 31.5f, 32.0f, 32.5f, 33.5f};
   static constexpr std::array kBytes{126.5f, 127.0f, 127.5f, 128.0f};
   static constexpr IntegerRange kNibbleRange{-8, 7, kNibbles};
+  static constexpr IntegerRange kSixBitRange{-32, 31, kSixBits};
   static constexpr IntegerRange kByteRange{-128, 127, kBytes};
-  return layout == PanelLayout::kI4G32 ? kNibbleRange : kByteRange;
+  if (layout == PanelLayout::kI4G32) return kNibbleRange;
+  return layout == PanelLayout::kI6G32 ? kSixBitRange : kByteRange;
 }
 
 TESSERA_MULTIVERSION bool fit_scales(const float* values, std::int64_t rows,

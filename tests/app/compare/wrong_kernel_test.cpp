@@ -31,9 +31,9 @@ std::vector<std::int32_t> answer(std::vector<std::string> flags) {
 
 TEST(WrongKernel, IsRefusedWithTheFirstTokenThatDiffers) {
   const std::string path = own_folder() + "/wrong.json";
-  const CommandResult result =
-      run_program({TESSERA_WRONG, "bench", "compare", "--b", "--use-kv-fusion --kv-fusion wrong",
-                   "--output-tokens", "20", "--prompt", "你好", "--json", path});
+  const CommandResult result = run_program(
+      {TESSERA_WRONG, "bench", "compare", "--b", "--use-kv-fusion --kv-fusion wrong --no-graph",
+       "--output-tokens", "20", "--prompt", "你好", "--json", path});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
             "tessera: 1 of 1 cases have no speed: 1 with different answers, 0 failed\n");
@@ -71,6 +71,10 @@ TEST(WrongKernel, IsNamedWhereAGraphCannotBeCaptured) {
   const std::size_t at = result.err.find(warning);
   ASSERT_NE(at, std::string::npos) << result.err;
   EXPECT_EQ(result.err.find(warning, at + 1), std::string::npos) << "told once";
+
+  // Graph mode is the default.
+  ask.erase(std::ranges::find(ask, "--use-graph"));
+  EXPECT_THAT(run_program(ask).err, HasSubstr(warning));
 
   ask.push_back("--graph-strict");
   const CommandResult strict = run_program(ask);
