@@ -404,7 +404,7 @@ def readme(words):
 ENGLISH = {"generate": "generate, depth 128", "prompt": "prompt of 512", "speed": "tokens/s",
            "share": "of the limit", "limit": "limit at that moment", "memory_read": "memory read, {0} GB/s",
            "dot_peak": "dot peak, {1} Gop/s"}
-CHINESE = {"generate": "生成，深度 128", "prompt": "512 个词元的提示", "speed": "词元/秒", "share": "占上限",
+CHINESE = {"generate": "生成，深度 128", "prompt": "512 个 token 的提示", "speed": "token/秒", "share": "占上限",
            "limit": "当时的上限", "memory_read": "内存读取 {0} GB/s", "dot_peak": "点积峰值 {1} Gop/s"}
 
 TABLES = {
