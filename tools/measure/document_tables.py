@@ -124,6 +124,10 @@ def avx2():
     return table(("`--dtype`", "native, tokens/s", "share", "AVX2, tokens/s", "share"), rows)
 
 
+def replay_operators():
+    return by_operator([(s, row_of("decode-int4", steps=s)) for s in ("eager", "replayed")])
+
+
 def graph():
     rows = []
     for name, what in (("decode-int4", "int4"), ("decode-int8", "int8"), ("decode-bf16", "bf16"),
@@ -172,17 +176,25 @@ STATUS = {"same": "≈ same", "a_faster": "A faster", "b_faster": "B faster", "i
           "different": "DIFFERENT", "failed": "FAILED"}
 
 
+def ratio(speedup):
+    if speedup["low"] is None:  # of one round
+        return f"{speedup['median']:.3f}"
+    return f"{speedup['median']:.3f} ({speedup['low']:.3f} to {speedup['high']:.3f})"
+
+
+def answers(row):
+    if row["exactness"] == "within_tolerance":
+        return f"logits within {row['logits']['max_abs_difference']:.2f}"
+    return row["exactness"].replace("_", " ")
+
+
 def comparison(name):
     rows = []
     for r in result(name)["results"]:
-        if r["speedup"] is None:
-            rows.append((str(r["batch"]), str(r["output_tokens"]), "", "", "", STATUS[r["status"]]))
-            continue
-        s, metric = r["speedup"], r["metric"]
-        rows.append((str(r["batch"]), str(r["output_tokens"]), number(r["a"][metric]["median"]),
-                     number(r["b"][metric]["median"]),
-                     f"{s['median']:.3f} ({s['low']:.3f} to {s['high']:.3f})", STATUS[r["status"]]))
-    return table(("batch", "tokens", "A, tokens/s", "B, tokens/s", "B / A, interval of 95 %", "status"), rows)
+        metric, s = r["metric"], r["speedup"]
+        speeds = (number(r["a"][metric]["median"]), number(r["b"][metric]["median"]), ratio(s)) if s else ("", "", "")
+        rows.append((str(r["batch"]), str(r["output_tokens"]), *speeds, answers(r), STATUS[r["status"]]))
+    return table(("batch", "tokens", "A, tokens/s", "B, tokens/s", "B / A, interval of 95 %", "answers", "status"), rows)
 
 
 SIDES = (("baseline", "native"), ("fused", "fused"))
@@ -211,7 +223,7 @@ def fusing(*names):
 def comparison_chart(name, title):
     return charts.intervals(title, "B / A", [
         (f"batch {r['batch']}, {r['output_tokens']} tokens", r["speedup"]["low"], r["speedup"]["median"],
-         r["speedup"]["high"]) for r in result(name)["results"] if r["speedup"]])
+         r["speedup"]["high"]) for r in result(name)["results"] if r["speedup"] and r["speedup"]["low"]])
 
 
 def prolog():
@@ -419,6 +431,7 @@ TABLES = {
     "start": start,
     "avx2": avx2,
     "graph": graph,
+    "replay-operators": replay_operators,
     "combinations": combinations,
     "combinations-five": combinations_five,
     "fusing-one-token": lambda: fusing("baseline-bf16", "fused-bf16"),
