@@ -143,12 +143,13 @@ def graph():
                   "outside kernels, eager", "replayed", "waiting"), rows)
 
 
-def by_operator(columns):
-    """columns: [(title, result row)]: time, share of the time and of the limit of every operator."""
+def by_operator(columns, always=()):
+    """columns: [(title, result row)]: time, share of the time and of the limit of every operator but those of less
+    than 0.5 % that are not in `always`."""
     rows = []
     for op in [part["op"] for part in columns[0][1]["by_op"]]:
         cells = [next((p for p in row["by_op"] if p["op"] == op), None) for _, row in columns]
-        if all(c is None or c["share_of_time"]["median"] < 0.005 for c in cells):
+        if op not in always and all(c is None or c["share_of_time"]["median"] < 0.005 for c in cells):
             continue
         row = [op]
         for c in cells:
@@ -193,8 +194,11 @@ def comparison(name):
     for r in result(name)["results"]:
         metric, s = r["metric"], r["speedup"]
         speeds = (number(r["a"][metric]["median"]), number(r["b"][metric]["median"]), ratio(s)) if s else ("", "", "")
-        rows.append((str(r["batch"]), str(r["output_tokens"]), *speeds, answers(r), STATUS[r["status"]]))
-    return table(("batch", "tokens", "A, tokens/s", "B, tokens/s", "B / A, interval of 95 %", "answers", "status"), rows)
+        first = [f"{r[side]['time_to_first_token_s']['median'] * 1e3:.2f} ms"
+                 if "time_to_first_token_s" in (r[side] or {}) else "" for side in ("a", "b")]
+        rows.append((str(r["batch"]), str(r["output_tokens"]), *speeds, *first, answers(r), STATUS[r["status"]]))
+    return table(("batch", "tokens", "A, tokens/s", "B, tokens/s", "B / A, interval of 95 %", "first token, A", "B",
+                  "answers", "status"), rows)
 
 
 SIDES = (("baseline", "native"), ("fused", "fused"))
@@ -217,7 +221,7 @@ def combinations_five():
 
 def fusing(*names):
     """Where the time goes with native operators and with tile kernels: of results of one row each."""
-    return by_operator([(said, rows_of(name)[-1]) for (_, said), name in zip(SIDES, names)])
+    return by_operator([(said, rows_of(name)[-1]) for (_, said), name in zip(SIDES, names)], ("norms", "prolog"))
 
 
 def comparison_chart(name, title):
