@@ -63,8 +63,8 @@ def intervals(title, x_label, rows):
     """rows: [(label, low, median, high)] of ratios, drawn around 1."""
     height = TOP + 26 * len(rows) + BOTTOM
     left, right = 190, WIDTH - RIGHT
-    smallest = min(0.9, *(r[1] for r in rows))
-    largest = max(1.1, *(r[3] for r in rows))
+    smallest = min([0.9] + [r[1] for r in rows])
+    largest = max([1.1] + [r[3] for r in rows])
 
     def x_of(value):
         return left + (value - smallest) / (largest - smallest) * (right - left)
