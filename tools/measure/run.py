@@ -66,7 +66,9 @@ def shortened(result):
             if words in result.get(key, {}):
                 result[key][words] = named_only(result[key][words])
     for row in result.get("results", []):
-        row.pop("runs", None)
+        for one in row.pop("runs", [])[:2]:
+            if isinstance(one["report"], list) and one["report"]:  # of another engine
+                result["a"] |= {key: one["report"][0].get(key) for key in ("build_commit", "model_type", "model_size")}
         for side in ("a", "b"):
             for key in ("text", "token_ids"):
                 (row.get(side) or {}).pop(key, None)
@@ -127,8 +129,9 @@ def run(measurement, options):
             return f"took longer than {options.timeout:g} s"
         error = None
         if done.returncode != 0:
-            last = (done.stdout.strip().splitlines() or ["it printed nothing"])[-1]
-            error = f"exit code {done.returncode}: {last}"
+            printed = done.stdout.strip().splitlines() or ["it printed nothing"]
+            told = [line for line in printed if line.startswith("tessera: ")] or printed
+            error = f"exit code {done.returncode}: {told[-1]}"
         if output.exists():  # a comparison has a result even where answers differ
             text = json.dumps(shortened(json.loads(output.read_text())), ensure_ascii=False) + "\n"
             (options.results / f"{measurement.name}.json").write_text(text)
