@@ -49,7 +49,9 @@ struct GenerationOptions {
   // most the positions of the model. Memory for the KV cache is set aside for that many per
   // sequence.
   std::int64_t context = 0;
-  std::int64_t prefill_chunk = 512;  // prompt tokens per step, 1 or more
+  // Prompt tokens per step, 1 or more. Each prompt is cut at multiples of it, and parts of fewer
+  // tokens may be cut further.
+  std::int64_t prefill_chunk = 512;
 
   // Before the first token, steps with that many tokens per sequence are run once, so that their
   // kernels are compiled or loaded; each from 1 to the positions of the model. Default: 1 and 2,
@@ -79,8 +81,9 @@ struct Completion {
   double time_to_first_token_s = 0;  // from the end of the warm-up
 };
 
-// Several sequences generated together. A sequence's tokens do not depend on the others, nor on
-// prefill_chunk.
+// Several sequences generated together. A sequence's tokens do not depend on the others; on
+// prefill_chunk only through the form of attention that long parts of a prompt take
+// (KernelOptions::attention_form), which changes logits within rounding.
 struct GenerationResult {
   std::vector<Completion> completions;  // one per prompt, in order
   std::int64_t kv_cache_tokens = 0;     // that the KV cache had room for

@@ -17,11 +17,14 @@ struct KernelOptions {
   // What is kept of each token: "latent" or "expanded". "auto": what the prolog writes, latent
   // where it writes both.
   std::string kv_cache = "auto";
+  // Over a latent cache: "absorbed", "expanded" (for all but decode steps), or "auto": expanded for
+  // chunks of 256 tokens and more of a sequence, absorbed for all others.
+  std::string attention_form = "auto";
 };
 
 // All native: what the others are measured against.
 inline KernelOptions baseline_kernels() {
-  return {"native", "native", "native", "auto"};
+  return {"native", "native", "native", "auto", "auto"};
 }
 
 // What ran so far. An implementation that could not run everything is named with the one that ran

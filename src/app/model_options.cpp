@@ -80,6 +80,7 @@ KernelOptions kernel_options(const ModelOptions& options) {
     kernels.mla_prolog = any ? "fusion" : options.kv_fusion;
   }
   kernels.kv_cache = options.kv_cache;
+  kernels.attention_form = options.attention_form;
   return kernels;
 }
 
@@ -121,6 +122,12 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       .add_option("--kv-cache", options.kv_cache,
                   "what is kept of each token (auto: what the prolog writes, else latent)")
       ->check(CLI::IsMember({"auto", "latent", "expanded"}))
+      ->capture_default_str();
+  command
+      .add_option("--attention-form", options.attention_form,
+                  "form of attention over a latent cache (auto: expanded for chunks of 256 tokens "
+                  "and more, else absorbed)")
+      ->check(CLI::IsMember({"auto", "absorbed", "expanded"}))
       ->capture_default_str();
 }
 

@@ -25,6 +25,7 @@ struct ModelOptions {
   bool use_kv_fusion = false;
   std::string kv_fusion;  // empty: auto
   std::string kv_cache = "auto";
+  std::string attention_form = "auto";
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);

@@ -250,6 +250,17 @@ class Run {
     });
   }
 
+  // What a prompt reads next: up to the next multiple of prefill_chunk. Where only less fits into
+  // the step, a part so long that it attends in expanded form waits for the next step: its length
+  // decides about its form, and company must change no bit.
+  std::int64_t next_part(const Sequence& s, std::int64_t budget) const {
+    const std::int64_t chunk = options_.prefill_chunk;
+    const std::int64_t end = std::min(s.completion.prompt_tokens, (s.n_cached / chunk + 1) * chunk);
+    const std::int64_t n = end - s.n_cached;
+    if (n <= budget) return n;
+    return parts_.kernels.expands(n) ? 0 : budget;
+  }
+
   // Steps of up to prefill_chunk prompt tokens, filled from the prompts in order.
   void prefill(GenerationResult& result) {
     const Stopwatch watch;
@@ -258,8 +269,9 @@ class Run {
       std::vector<Segment> segments;
       std::int64_t budget = options_.prefill_chunk;
       for (Sequence& s : sequences_) {
-        if (!s.in_prefill() || budget == 0) continue;
-        const std::int64_t n = std::min(budget, s.completion.prompt_tokens - s.n_cached);
+        if (!s.in_prefill()) continue;
+        const std::int64_t n = next_part(s, budget);
+        if (n == 0) continue;
         const bool last = s.n_cached + n == s.completion.prompt_tokens;
         chosen.push_back(&s);
         segments.push_back({s.id, new_tokens(s, n), last ? 1 : 0});

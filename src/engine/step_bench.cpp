@@ -157,8 +157,8 @@ class Runner {
   void count(Sample& sample) const {
     std::vector<SegmentSize> sizes(segments_.size());
     for (std::int64_t i = 0; i < work_.steps(); ++i) {
-      std::ranges::fill(
-          sizes, SegmentSize{work_.depth + i * work_.step_tokens, tokens_of(i), logits_of(i)});
+      std::ranges::fill(sizes, SegmentSize{work_.depth + i * work_.step_tokens, tokens_of(i),
+                                           logits_of(i), model_.kernels->expands(tokens_of(i))});
       const std::int64_t experts = experts_[static_cast<std::size_t>(i)];
       sample.experts += static_cast<double>(experts);
       const StepCost cost = step_cost(model_.config, model_.weights, cache_, sizes, experts);

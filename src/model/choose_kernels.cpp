@@ -165,6 +165,21 @@ void choose_prolog(KernelChoice& choice, const KernelOptions& options, const Mod
   }
 }
 
+AttentionForm choose_attention(const std::string& name, KvCacheForm cache) {
+  const std::optional<AttentionForm> form = attention_form_from_string(name);
+  if (!form) {
+    fail(ErrorCode::kInvalidArgument,
+         "there is no form {} of attention; choose one of auto, absorbed, expanded",
+         in_quotes(name));
+  }
+  if (form == AttentionForm::kAbsorbed && cache == KvCacheForm::kExpanded) {
+    fail(ErrorCode::kInvalidArgument,
+         "attention in absorbed form needs a latent KV cache, and this one is expanded; leave out "
+         "--attention-form or choose --kv-cache latent");
+  }
+  return *form;
+}
+
 }  // namespace
 
 KernelChoice choose_kernels(const KernelOptions& options, const ModelConfig& config,
@@ -173,6 +188,7 @@ KernelChoice choose_kernels(const KernelOptions& options, const ModelConfig& con
   choice.rms_norm = &choose_rms_norm(options.rms_norm, config);
   choice.rope = &choose_rope(options.rope, config);
   choose_prolog(choice, options, config, format, warn);
+  choice.attention = choose_attention(options.attention_form, choice.kv_cache);
   return choice;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "ops/expanded_attention/expanded_attention.h"
 #include "ops/linear/linear.h"
 #include "ops/mha_attention/mha_attention.h"
 #include "ops/mla_attention/mla_attention.h"
@@ -165,7 +166,7 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   query(w, a);
   keep(w, layer, segments, cache, a);
   if (cache.form() == KvCacheForm::kLatent) {
-    attend_absorbed(w, layer, cache, a);
+    attend_latents(w, layer, segments, cache, a);
   } else {
     attend_expanded(layer, cache, a);
   }
@@ -174,17 +175,39 @@ void ForwardPass::attention(const AttentionWeights& w, std::int64_t layer,
   add_bias(w.o_bias, a.x);
 }
 
-// values = what every head reads, in absorbed form: see ops/mla_attention.
-void ForwardPass::attend_absorbed(const AttentionWeights& w, std::int64_t layer,
-                                  const KvCache& cache, Activations& a) {
+// values = what every head reads. Each segment in the form of its own length; those in absorbed
+// form that stand side by side together.
+void ForwardPass::attend_latents(const AttentionWeights& w, std::int64_t layer,
+                                 std::span<const Segment> segments, const KvCache& cache,
+                                 Activations& a) {
+  const ops::LatentPages pages = cache.layer(layer);
+  std::int64_t first = 0;  // row that is not attended to yet
+  std::int64_t row = 0;
+  for (const Segment& s : segments) {
+    const std::int64_t n = std::ssize(s.tokens);
+    if (kernels_.expands(n)) {
+      attend_absorbed(w, pages, first, row - first, a);
+      attend_expanding(w, pages, row, n, a);
+      first = row + n;
+    }
+    row += n;
+  }
+  attend_absorbed(w, pages, first, row - first, a);
+}
+
+// Rows [row, row + n) in absorbed form: see ops/mla_attention.
+void ForwardPass::attend_absorbed(const AttentionWeights& w, const ops::LatentPages& cache,
+                                  std::int64_t row, std::int64_t n, Activations& a) {
+  if (n == 0) return;
   const StepScope scope(executor_.profile(), StepPart::kAbsorb);
   const ModelConfig& c = config_;
-  const std::int64_t n = a.x.rows;
-  const std::int64_t row_dim = c.kv_lora_rank + c.qk_rope_dim;
-  const ops::Heads q{a.q.data, n, c.n_heads, a.q.stride, c.qk_dim()};
-  const ops::Heads absorbed{a.absorbed.data, n, c.n_heads, a.absorbed.stride, row_dim};
-  const ops::Heads attended{a.attended.data, n, c.n_heads, a.attended.stride, c.kv_lora_rank};
-  const ops::Heads values{a.values.data, n, c.n_heads, a.values.stride, c.v_dim};
+  const auto heads_of = [&](const ops::Rows& rows, std::int64_t dim) {
+    return ops::Heads{rows.rows_from(row, n).data, n, c.n_heads, rows.stride, dim};
+  };
+  const ops::Heads q = heads_of(a.q, c.qk_dim());
+  const ops::Heads absorbed = heads_of(a.absorbed, c.kv_lora_rank + c.qk_rope_dim);
+  const ops::Heads attended = heads_of(a.attended, c.kv_lora_rank);
+  const ops::Heads values = heads_of(a.values, c.v_dim);
 
   // Per head: its unrotated query through W_UK, beside its rotated query.
   std::vector<ops::LinearJob> into_latent(w.key_to_latent.size());
@@ -204,9 +227,25 @@ void ForwardPass::attend_absorbed(const AttentionWeights& w, std::int64_t layer,
   linear(into_latent, executor_);
   {
     const StepScope inner(executor_.profile(), StepPart::kAttention);
-    mla_attention(absorbed, cache.layer(layer), a.visible, attention_scale_, attended, executor_);
+    const auto visible =
+        std::span(a.visible).subspan(static_cast<std::size_t>(row), static_cast<std::size_t>(n));
+    mla_attention(absorbed, cache, visible, attention_scale_, attended, executor_);
   }
   linear(out_of_latent, executor_);
+}
+
+// The same for a segment, over keys and values that are made of the latents on the way: see
+// ops/expanded_attention.
+void ForwardPass::attend_expanding(const AttentionWeights& w, const ops::LatentPages& cache,
+                                   std::int64_t row, std::int64_t n, Activations& a) {
+  const StepScope scope(executor_.profile(), StepPart::kAttention);
+  const ModelConfig& c = config_;
+  const ops::Rows q = a.q.rows_from(row, n);
+  const ops::Rows values = a.values.rows_from(row, n);
+  const ops::VisibleTokens& visible = a.visible[static_cast<std::size_t>(row + n - 1)];
+  expanded_attention({q.data, n, c.n_heads, q.stride, c.qk_dim()}, cache, visible,
+                     {w.latent_to_key, w.latent_to_value}, attention_scale_,
+                     {values.data, n, c.n_heads, values.stride, c.v_dim}, executor_);
 }
 
 // The same over keys and values that the cache holds.

@@ -48,8 +48,12 @@ class ForwardPass {
   void query(const AttentionWeights& w, Activations& a);
   void keep(const AttentionWeights& w, std::int64_t layer, std::span<const Segment> segments,
             KvCache& cache, Activations& a);
-  void attend_absorbed(const AttentionWeights& w, std::int64_t layer, const KvCache& cache,
-                       Activations& a);
+  void attend_latents(const AttentionWeights& w, std::int64_t layer,
+                      std::span<const Segment> segments, const KvCache& cache, Activations& a);
+  void attend_absorbed(const AttentionWeights& w, const ops::LatentPages& cache, std::int64_t row,
+                       std::int64_t n, Activations& a);
+  void attend_expanding(const AttentionWeights& w, const ops::LatentPages& cache, std::int64_t row,
+                        std::int64_t n, Activations& a);
   void attend_expanded(std::int64_t layer, const KvCache& cache, Activations& a);
   void feed_forward(const LayerWeights& w, Activations& a);
 

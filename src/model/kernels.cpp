@@ -33,6 +33,8 @@ ModelKernels::ModelKernels(const KernelChoice& choice, const ModelConfig& config
     : executor_(executor),
       warn_(std::move(warn)),
       kv_cache_(choice.kv_cache),
+      least_expanded_tokens_(least_expanded_tokens(
+          choice.kv_cache == KvCacheForm::kLatent ? choice.attention : AttentionForm::kAbsorbed)),
       rms_norm_{.op = "rms_norm", .name = choice.rms_norm->name},
       rope_{.op = "rope", .name = choice.rope->name},
       mla_prolog_{.op = "mla_prolog",

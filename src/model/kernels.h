@@ -12,6 +12,7 @@
 
 #include <tessera/kernels.h>
 
+#include "model/attention_form.h"
 #include "model/config.h"
 #include "model/kv_cache.h"
 #include "model/weights.h"
@@ -31,12 +32,13 @@ struct KernelChoice {
   const ops::RopeImplementation* rope = &ops::kRopeNative;
   const ops::MlaPrologImplementation* mla_prolog = nullptr;  // none: native operators, in sequence
   KvCacheForm kv_cache = KvCacheForm::kLatent;
+  AttentionForm attention = AttentionForm::kAuto;  // over a latent cache
 };
 
 // What the options mean for such a model, weights in `format`. Where the options name an
 // implementation that cannot run it, warns and takes the native one; "auto" passes over it in
-// silence. Throws Error(kInvalidArgument) for an unknown name, and for a prolog that does not write
-// the form of cache that is asked for.
+// silence. Throws Error(kInvalidArgument) for an unknown name, for a prolog that does not write the
+// form of cache that is asked for, and for absorbed attention over an expanded cache.
 KernelChoice choose_kernels(const KernelOptions& options, const ModelConfig& config,
                             WeightFormat format, const WarnFn& warn);
 
@@ -54,6 +56,9 @@ class ModelKernels {
                ops::Executor& executor, WarnFn warn = nullptr);
 
   KvCacheForm kv_cache() const { return kv_cache_; }
+  // Whether so many new tokens of a sequence attend to a latent cache in expanded form; never with
+  // an expanded cache, whose attention has one form.
+  bool expands(std::int64_t n_tokens) const { return n_tokens >= least_expanded_tokens_; }
   bool all_native() const;  // nothing to compile
 
   // As ops::rms_norm() and ops::rope() with the interleaved layout.
@@ -108,6 +113,7 @@ class ModelKernels {
   ops::Executor& executor_;
   WarnFn warn_;
   KvCacheForm kv_cache_;
+  std::int64_t least_expanded_tokens_;
   Operator rms_norm_;
   Operator rope_;
   Operator mla_prolog_;

@@ -20,6 +20,7 @@ class Counter {
     for (const SegmentSize& s : segments) {
       tokens_ += s.tokens;
       logits_ += s.n_logits;
+      (s.expanded ? expanded_ : absorbed_) += s.expanded ? s.before + s.tokens : s.tokens;
     }
   }
 
@@ -74,24 +75,27 @@ class Counter {
     product(StepPart::kQuery, w.q_b, tokens_);
     product(StepPart::kProlog, w.kv_a, tokens_);
     product(StepPart::kProlog, w.kv_b, tokens_);
-    for (const ops::PackedLinear& head : w.key_to_latent) {
-      product(StepPart::kAbsorb, head, tokens_);
-    }
-    for (const ops::PackedLinear& head : w.latent_to_value) {
-      product(StepPart::kAbsorb, head, tokens_);
-    }
+    products(w.key_to_latent, absorbed_);
+    products(w.latent_to_value, absorbed_ + expanded_);
+    products(w.latent_to_key, expanded_);
     product(StepPart::kOutput, w.o, tokens_);
     scores_and_sums();
   }
 
+  // Into and out of the latent space, or from there to keys and values.
+  void products(const std::vector<ops::PackedLinear>& heads, std::int64_t rows) {
+    if (rows == 0) return;
+    for (const ops::PackedLinear& head : heads) product(StepPart::kAbsorb, head, rows);
+  }
+
   // Each token meets those before it and itself.
   void scores_and_sums() {
-    const bool latent = cache_.form() == KvCacheForm::kLatent;
-    const std::int64_t key = latent ? c_.kv_lora_rank + c_.qk_rope_dim : c_.qk_dim();
-    const std::int64_t value = latent ? c_.kv_lora_rank : c_.v_dim;
     const auto dot = cache_.dtype() == DType::kBF16 ? tile::Dot::kBF16 : tile::Dot::kF32;
     PartCost& cost = cost_.of(StepPart::kAttention);
     for (const SegmentSize& s : segments_) {
+      const bool latent = cache_.form() == KvCacheForm::kLatent && !s.expanded;
+      const std::int64_t key = latent ? c_.kv_lora_rank + c_.qk_rope_dim : c_.qk_dim();
+      const std::int64_t value = latent ? c_.kv_lora_rank : c_.v_dim;
       const double pairs = as_double(s.tokens) * as_double(s.before) +
                            as_double(s.tokens) * as_double(s.tokens + 1) / 2;
       cost.operations[static_cast<std::size_t>(dot)] +=
@@ -114,6 +118,8 @@ class Counter {
   StepCost& cost_;
   std::int64_t tokens_ = 0;
   std::int64_t logits_ = 0;
+  std::int64_t absorbed_ = 0;  // tokens whose queries go into the latent space and back
+  std::int64_t expanded_ = 0;  // tokens whose latents become keys and values
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ struct SegmentSize {
   std::int64_t before = 0;
   std::int64_t tokens = 1;
   std::int64_t n_logits = 1;
+  bool expanded = false;  // attended in expanded form over a latent cache
 };
 
 // n_experts: routed experts that were read, summed over the layers (StepProfile). A multiplication

@@ -88,6 +88,7 @@ class Planner {
     const auto n_heads = static_cast<std::size_t>(c_.n_heads);
     w.key_to_latent.resize(n_heads);
     w.latent_to_value.resize(n_heads);
+    w.latent_to_key.resize(n_heads);
     for (std::size_t h = 0; h < n_heads; ++h) {
       const std::int64_t first = static_cast<std::int64_t>(h) * head;
       plan_.matrices.push_back({&w.key_to_latent[h],
@@ -104,6 +105,17 @@ class Planner {
                                 c_.kv_lora_rank,
                                 {name},
                                 first + c_.qk_nope_dim,
+                                false,
+                                false});
+    }
+    // Behind the others, which every decoded token reads.
+    for (std::size_t h = 0; h < n_heads; ++h) {
+      plan_.matrices.push_back({&w.latent_to_key[h],
+                                layout,
+                                c_.qk_nope_dim,
+                                c_.kv_lora_rank,
+                                {name},
+                                static_cast<std::int64_t>(h) * head,
                                 false,
                                 h + 1 == n_heads});
     }

@@ -35,10 +35,12 @@ struct AttentionWeights {
   ops::Weight kv_a_bias;
   ops::Weight kv_a_norm;
   // kv_b [heads * (nope + v), kv_lora_rank] has for each head W_UK, then W_UV. An expanded cache
-  // needs it whole; a latent one needs the parts of each head, W_UK from keys to latents.
+  // needs it whole; a latent one needs the parts of each head, W_UK in both directions: from keys
+  // to latents for absorbed attention, from latents to keys for expanded.
   ops::PackedLinear kv_b;
   std::vector<ops::PackedLinear> key_to_latent;    // per head [kv_lora_rank, nope]
   std::vector<ops::PackedLinear> latent_to_value;  // per head [v, kv_lora_rank]
+  std::vector<ops::PackedLinear> latent_to_key;    // per head [nope, kv_lora_rank]
   ops::PackedLinear o;                             // [hidden, heads * v]
   ops::Weight o_bias;
 };

@@ -17,7 +17,7 @@ enum class StepPart {
   kNorm,    // before attention, before the feed-forward network, before the head
   kQuery,   // projections of the query, and its rotation
   kProlog,  // projection of the latent, its norm and rotation, and writing it to the cache
-  kAbsorb,  // from queries to the latent space and back to values
+  kAbsorb,  // from queries to the latent space and back to values, or keys and values from latents
   kAttention,
   kOutput,  // output projection
   kRouter,

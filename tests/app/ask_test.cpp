@@ -245,6 +245,9 @@ TEST(Ask, UsageErrorsExitWith2) {
       {"ask", "--use_kv_fusion", "--kv_fusion", "fused", "--kv_cache", "latent"}, 2,
       "the fused prolog writes the expanded form of the KV cache and no other; leave out "
       "--kv-cache or choose another with --kv-fusion");
+  expect_failure({"ask", "--kv_cache", "expanded", "--attention_form", "absorbed"}, 2,
+                 "attention in absorbed form needs a latent KV cache, and this one is expanded; "
+                 "leave out --attention-form or choose --kv-cache latent");
   expect_failure({"ask", "--warmup_seq_lens", "1,0"}, 2,
                  "--warmup-seq-lens: must be numbers of tokens from 1 up such as 1,2,8, not 1,0 "
                  "(see --help)");

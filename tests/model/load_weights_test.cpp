@@ -132,6 +132,7 @@ TEST_F(LoadWeights, CutsTheExpansionByHeadForALatentCacheOnly) {
   const ModelWeights expanded = load(WeightFormat::kBF16, nullptr, KvCacheForm::kExpanded);
   EXPECT_EQ(unpacked(expanded.layers[1].attention.kv_b), all);
   EXPECT_TRUE(expanded.layers[1].attention.key_to_latent.empty());
+  EXPECT_TRUE(expanded.layers[1].attention.latent_to_key.empty());
 
   const ModelWeights weights = load(WeightFormat::kBF16);
   const AttentionWeights& w = weights.layers[1].attention;
@@ -143,6 +144,8 @@ TEST_F(LoadWeights, CutsTheExpansionByHeadForALatentCacheOnly) {
     const std::vector<double> key = unpacked(w.key_to_latent[i]);      // [rank, nope]
     const std::vector<double> value = unpacked(w.latent_to_value[i]);  // [v, rank]
     const double* head = all.data() + h * (nope + v) * rank;
+    const std::vector<double> to_key = unpacked(w.latent_to_key[i]);  // [nope, rank]
+    EXPECT_TRUE(std::equal(to_key.begin(), to_key.end(), head)) << "head " << h;
     for (std::int64_t r = 0; r < rank; ++r) {
       for (std::int64_t j = 0; j < nope; ++j) {
         ASSERT_EQ(key[static_cast<std::size_t>(r * nope + j)], head[j * rank + r]);
@@ -342,6 +345,7 @@ TEST_F(LoadWeights, WeightBytesAreWhatIsHeld) {
             a.kv_b, a.o);
         for (const ops::PackedLinear& head : a.key_to_latent) add(head);
         for (const ops::PackedLinear& head : a.latent_to_value) add(head);
+        for (const ops::PackedLinear& head : a.latent_to_key) add(head);
         for (const ops::FeedForward& e : layer.experts) add(e.gate_up, e.down);
       }
       EXPECT_EQ(weight_bytes(config_, format, form), held) << to_string(format);

@@ -58,7 +58,7 @@ WeightBytes count(const ModelWeights& weights) {
     for (const ops::PackedLinear* w : {&a.q, &a.q_a, &a.q_b, &a.kv_a, &a.kv_b, &a.o}) {
       bytes.attention += w->bytes();
     }
-    for (const auto* heads : {&a.key_to_latent, &a.latent_to_value}) {
+    for (const auto* heads : {&a.key_to_latent, &a.latent_to_value, &a.latent_to_key}) {
       for (const ops::PackedLinear& w : *heads) bytes.attention += w.bytes();
     }
     bytes.attention += a.q_a_bias.bytes() + a.kv_a_bias.bytes() + a.o_bias.bytes();

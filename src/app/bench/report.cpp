@@ -44,10 +44,15 @@ void add_model(Json& report, const std::string& folder, const ModelOptions& opti
                        {"rope", kernels.rope},
                        {"mla_prolog", kernels.mla_prolog},
                        {"kv_cache", kernels.kv_cache}};
-  report["flags"] = {{"dtype", options.dtype},         {"threads", options.threads},
-                     {"baseline", options.baseline},   {"use_pto", options.use_pto},
-                     {"use_rope", options.use_rope},   {"use_kv_fusion", options.use_kv_fusion},
-                     {"kv_fusion", options.kv_fusion}, {"kv_cache", options.kv_cache}};
+  report["flags"] = {{"dtype", options.dtype},
+                     {"threads", options.threads},
+                     {"baseline", options.baseline},
+                     {"use_pto", options.use_pto},
+                     {"use_rope", options.use_rope},
+                     {"use_kv_fusion", options.use_kv_fusion},
+                     {"kv_fusion", options.kv_fusion},
+                     {"kv_cache", options.kv_cache},
+                     {"attention_form", options.attention_form}};
 }
 
 void write_report(const std::string& path, const Json& report) {

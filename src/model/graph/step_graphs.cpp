@@ -150,6 +150,9 @@ std::optional<ops::ConstRows> StepGraphs::run(std::span<const Segment> segments)
   const std::int64_t rows = count_tokens(segments);
   const std::int64_t n_logits = count_logits(segments);
   if (rows == 0 || n_logits == 0) return std::nullopt;
+  for (const Segment& s : segments) {  // a graph attends in absorbed form
+    if (kernels_.expands(std::ssize(s.tokens))) return std::nullopt;
+  }
   const std::optional<Key> key = key_for(rows, n_logits);
   if (!key || seen_.insert(*key).second) return std::nullopt;
   Captured* captured = this->captured(*key);

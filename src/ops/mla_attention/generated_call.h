@@ -32,7 +32,7 @@ class GeneratedCall {
 
   static const tile::Attention& kernel_for(const LatentPages& cache) {
     return tile::shared_attention(
-        {cache.dtype, cache.latent_dim, cache.rope_dim, cache.page_tokens});
+        tile::AttentionShape{cache.dtype, cache.latent_dim, cache.rope_dim, cache.page_tokens});
   }
 
   // Of all units: multiply-adds.

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,12 +11,11 @@
 
 namespace tessera::tile {
 
-Attention::Attention(const AttentionShape& shape) {
+Attention::Attention(std::string front_end, std::string shape) {
   CompileRequest request;
-  request.front_end = "attention";
-  request.ir = fmt::format("{} {} {} {}", to_string(shape.dtype), shape.latent_dim, shape.rope_dim,
-                           shape.page_tokens);
-  request.name = "attention " + request.ir;
+  request.front_end = std::move(front_end);
+  request.ir = std::move(shape);
+  request.name = request.front_end + " " + request.ir;
   request.cpu = target_cpu_from_environment();
   code_ = shared_cache()->get(request);
   code_->function<AttentionPlanFunction>("plan")(&plan_);
@@ -25,12 +25,34 @@ Attention::Attention(const AttentionShape& shape) {
   finish_ = code_->function<AttentionFinishFunction>("finish");
 }
 
-const Attention& shared_attention(const AttentionShape& shape) {
+Attention::Attention(const AttentionShape& shape)
+    : Attention("attention", fmt::format("{} {} {} {}", to_string(shape.dtype), shape.latent_dim,
+                                         shape.rope_dim, shape.page_tokens)) {}
+
+Attention::Attention(const ExpandedAttentionShape& shape)
+    : Attention("expanded attention",
+                fmt::format("{} {} {} {}", to_string(shape.cache), shape.key_dim, shape.value_dim,
+                            shape.block_tokens)) {}
+
+namespace {
+
+template <typename Shape>
+const Attention& shared(const Shape& shape) {
   static std::mutex mutex;
-  static std::map<AttentionShape, Attention> made;
+  static std::map<Shape, Attention> made;
   const std::lock_guard lock(mutex);
   const auto found = made.find(shape);
   return found != made.end() ? found->second : made.emplace(shape, shape).first->second;
+}
+
+}  // namespace
+
+const Attention& shared_attention(const AttentionShape& shape) {
+  return shared(shape);
+}
+
+const Attention& shared_attention(const ExpandedAttentionShape& shape) {
+  return shared(shape);
 }
 
 }  // namespace tessera::tile

@@ -1,8 +1,9 @@
-// Generated attention over a paged latent cache, for use from C++.
+// Generated attention over blocks of keys and values, for use from C++.
 #pragma once
 
 #include <compare>
 #include <memory>
+#include <string>
 
 #include <tessera/dtype.h>
 
@@ -12,7 +13,7 @@ namespace tessera::tile {
 
 class CompiledCode;
 
-// A cache that code is made for.
+// A latent cache that code is made for.
 struct AttentionShape {
   DType dtype = DType::kF32;  // fp32 or bf16
   std::int64_t latent_dim = 0;
@@ -20,6 +21,17 @@ struct AttentionShape {
   std::int64_t page_tokens = 0;  // even
 
   auto operator<=>(const AttentionShape&) const = default;
+};
+
+// Keys and values expanded from a cache of that type, block by block. Where the plan's
+// element_bytes are 2 they are bf16, else fp32.
+struct ExpandedAttentionShape {
+  DType cache = DType::kF32;  // fp32 or bf16
+  std::int64_t key_dim = 0;
+  std::int64_t value_dim = 0;
+  std::int64_t block_tokens = 0;  // even
+
+  auto operator<=>(const ExpandedAttentionShape&) const = default;
 };
 
 // A state's bits depend on its query, tokens and scale alone.
@@ -30,6 +42,7 @@ class Attention {
  public:
   // Compiles with the plugin or takes the code from the cache; throws what that throws.
   explicit Attention(const AttentionShape& shape);
+  explicit Attention(const ExpandedAttentionShape& shape);
 
   const AttentionPlan& plan() const { return plan_; }
   void pack(const AttentionQuery& query) const { pack_(&query); }
@@ -43,6 +56,8 @@ class Attention {
   }
 
  private:
+  Attention(std::string front_end, std::string shape);
+
   std::shared_ptr<const CompiledCode> code_;
   AttentionPlan plan_;
   AttentionPackFunction* pack_ = nullptr;
@@ -53,5 +68,6 @@ class Attention {
 
 // Attention for the CPU of TESSERA_TARGET_CPU, made at the first call for a shape.
 const Attention& shared_attention(const AttentionShape& shape);
+const Attention& shared_attention(const ExpandedAttentionShape& shape);
 
 }  // namespace tessera::tile

@@ -9,6 +9,8 @@
 //   weights         [units of tokens][heads]    outputs are sums over these
 //   scores          [tokens][heads]             fp32
 //
+// In expanded form query rows of one head stand where the heads do here.
+//
 // Every sum runs in order in one accumulator, so no bits depend on how blocks are cut.
 #pragma once
 
@@ -25,11 +27,12 @@ inline constexpr std::int64_t kUnitBytes = 4;
 inline constexpr std::int64_t kGroupBytes = kHeadGroup * kUnitBytes;
 
 struct AttentionForm {
-  bool is_bf16 = false;  // the cache
-  bool dot = false;      // the dot product of bf16 pairs
-  std::int64_t latent = 0;
-  std::int64_t row_values = 0;
+  bool is_bf16 = false;         // the cache
+  bool dot = false;             // the dot product of bf16 pairs
+  std::int64_t latent = 0;      // columns of a value
+  std::int64_t row_values = 0;  // of a key
   std::int64_t page_tokens = 0;
+  bool expanded = false;  // values are rows of their own, and each lane has a limit
 
   bool widens() const { return is_bf16 && !dot; }
   std::int64_t unit() const { return dot ? 2 : 1; }
@@ -37,6 +40,9 @@ struct AttentionForm {
   // Rows as the products read them.
   std::int64_t row_bytes() const { return row_values * value_bytes(); }
   std::int64_t units() const { return (row_values + unit() - 1) / unit(); }
+  std::int64_t value_row_bytes() const { return expanded ? latent * value_bytes() : row_bytes(); }
+  // Expanded keys serve many groups of rows: after the first they are near.
+  bool prefetches() const { return !widens() && !expanded; }
 
   // Rows of a block should stay in the second-level cache between scores and outputs.
   std::int64_t block_pages() const;
@@ -80,6 +86,8 @@ struct ScoreBlock {
   llvm::Value* scores = nullptr;   // written
   llvm::Value* largest = nullptr;  // [heads]: raised to the block's
   llvm::Value* next = nullptr;     // the rows of the next block, prefetched
+  llvm::Value* limits = nullptr;   // in expanded form: i32 [heads], counted from token -first on
+  llvm::Value* first = nullptr;
 };
 void emit_scores(VectorBuilder& b, const AttentionForm& form, const ScoreBlock& block);
 
@@ -94,9 +102,9 @@ struct WeightBlock {
 };
 void emit_weights(VectorBuilder& b, const AttentionForm& form, const WeightBlock& block);
 
-// outputs [heads][padded latent] = sum over tokens of weight * latent.
+// outputs [heads][padded latent] = sum over tokens of weight * value.
 struct OutputBlock {
-  std::function<llvm::Value*(llvm::Value* index)> page;  // address of its rows
+  std::function<llvm::Value*(llvm::Value* index)> page;  // address of its values' rows
   llvm::Value* pages = nullptr;
   llvm::Value* tokens = nullptr;
   llvm::Value* weights = nullptr;

@@ -78,11 +78,12 @@ class OutputEmitter {
     Value* tokens = page_tokens(b_, form_, block_.tokens, page);
 
     const auto steps = [&](Value* unit, std::int64_t count, bool half, Values sums) {
-      Value* row = b_.at(rows, ir_.CreateMul(unit, constant(form_.unit() * form_.row_bytes())));
+      const std::int64_t step = form_.unit() * form_.value_row_bytes();
+      Value* row = b_.at(rows, ir_.CreateMul(unit, constant(step)));
       Value* weight = b_.at(weights, ir_.CreateMul(unit, constant(kGroupBytes)));
       for (std::int64_t i = 0; i < count; ++i) {
-        add_unit(b_.at(row, i * form_.unit() * form_.row_bytes()), b_.at(weight, i * kGroupBytes),
-                 vectors, columns, half, sums);
+        add_unit(b_.at(row, i * step), b_.at(weight, i * kGroupBytes), vectors, columns, half,
+                 sums);
       }
       return sums;
     };
@@ -117,8 +118,9 @@ class OutputEmitter {
   Value* load_columns(Value* address, int columns, bool half) {
     if (!form_.dot) return load_elements(ir_.getFloatTy(), address, columns);
     Value* even = load_elements(ir_.getInt16Ty(), address, columns);
-    Value* odd = half ? llvm::Constant::getNullValue(even->getType())
-                      : load_elements(ir_.getInt16Ty(), b_.at(address, form_.row_bytes()), columns);
+    Value* odd =
+        half ? llvm::Constant::getNullValue(even->getType())
+             : load_elements(ir_.getInt16Ty(), b_.at(address, form_.value_row_bytes()), columns);
     std::vector<int> order;
     for (int lane = 0; lane < b_.lanes(); ++lane) {
       order.push_back(lane);

@@ -1,5 +1,6 @@
 // Scores and weights: heads in the lanes, so that nothing is summed across them.
 #include <algorithm>
+#include <limits>
 
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsX86.h>
@@ -129,7 +130,7 @@ void emit_scores(VectorBuilder& b, const AttentionForm& form, const ScoreBlock& 
         Value* rows = b.at(block.rows, ir.CreateMul(unit, constant(kUnitBytes)));
         Value* query = b.at(block.query, ir.CreateMul(unit, constant(kGroupBytes)));
         for (std::int64_t i = 0; i < kUnroll; ++i) step(rows, query, i, false, next);
-        if (!form.widens()) {
+        if (form.prefetches()) {
           Value* line =
               b.at(block.next, ir.CreateMul(unit, constant(lines * kLineBytes / kUnroll)));
           for (std::int64_t i = 0; i < lines; ++i) prefetch_line(b, line, i * kLineBytes);
@@ -143,8 +144,17 @@ void emit_scores(VectorBuilder& b, const AttentionForm& form, const ScoreBlock& 
   for (int v = 0; v < vectors; ++v) {
     Value* scale = b.broadcast(Element::kF32, block.scale);
     Value* largest = b.load(Element::kF32, b.at(block.largest, v * vector_bytes));
+    Value* seen = nullptr;  // tokens of this block that each lane sees
+    if (form.expanded) {
+      Value* first = b.splat(ir.CreateTrunc(block.first, ir.getInt32Ty()));
+      seen = ir.CreateSub(b.load(Element::kI32, b.at(block.limits, v * vector_bytes)), first);
+    }
     for (int t = 0; t < block.tokens; ++t) {
       Value* score = b.mul(sums[u(t * vectors + v)], scale);
+      if (form.expanded) {
+        score = ir.CreateSelect(ir.CreateICmpSGT(seen, b.int_constant(t)), score,
+                                b.constant(-std::numeric_limits<float>::infinity()));
+      }
       b.store(Element::kF32, score, b.at(block.scores, t * kGroupBytes + v * vector_bytes));
       largest = greater(b, largest, score);
     }

@@ -17,8 +17,11 @@ namespace tessera::tile::cpu {
 
 std::span<const FrontEnd> front_ends() {
   static constexpr std::array kFrontEnds{
-      FrontEnd{"llvm", lower_llvm_text},  FrontEnd{"tile", lower_tile_text},
-      FrontEnd{"product", lower_product}, FrontEnd{"attention", lower_attention},
+      FrontEnd{"llvm", lower_llvm_text},
+      FrontEnd{"tile", lower_tile_text},
+      FrontEnd{"product", lower_product},
+      FrontEnd{"attention", lower_attention},
+      FrontEnd{"expanded attention", lower_expanded_attention},
       FrontEnd{"limits", lower_limits},
   };
   return kFrontEnds;

@@ -20,6 +20,7 @@ using llvm::Value;
 // memory besides the cache's own, and CPUs without the dot product have smaller second-level
 // caches.
 std::int64_t AttentionForm::block_pages() const {
+  if (expanded) return 1;
   const std::int64_t tokens = dot ? 256 : widens() ? 64 : 128;
   return std::max<std::int64_t>(1, tokens / page_tokens);
 }
@@ -40,6 +41,23 @@ AttentionForm parse_form(std::string_view shape, const Target& target) {
   form.is_bf16 = dtype == to_string(DType::kBF16);
   form.dot = form.is_bf16 && target.bf16_dot;
   form.row_values = form.latent + rope;
+  return form;
+}
+
+// Keys and values are expanded into bf16 where there is a dot product for it, else into fp32:
+// nothing is widened.
+AttentionForm parse_expanded_form(std::string_view shape, const Target& target) {
+  std::istringstream words{std::string(shape)};
+  std::string dtype;
+  AttentionForm form;
+  words >> dtype >> form.row_values >> form.latent >> form.page_tokens;
+  const bool is_known = dtype == to_string(DType::kBF16) || dtype == to_string(DType::kF32);
+  if (!words || !is_known || form.row_values < 1 || form.latent < 1 || form.page_tokens < 2 ||
+      form.page_tokens % 2 != 0) {
+    fail(ErrorCode::kCompiler, "expanded attention cannot be generated for the shape {}", shape);
+  }
+  form.is_bf16 = form.dot = dtype == to_string(DType::kBF16) && target.bf16_dot;
+  form.expanded = true;
   return form;
 }
 
@@ -75,13 +93,14 @@ class AttentionLowering {
     set(offsetof(AttentionPlan, packed_bytes), form_.units() * kGroupBytes);
     set(offsetof(AttentionPlan, scratch_bytes), form_.scratch_bytes());
     set(offsetof(AttentionPlan, state_bytes), form_.state_bytes());
+    set(offsetof(AttentionPlan, element_bytes), form_.value_bytes());
     ir_.CreateRetVoid();
   }
 
   // scores_N: of N tokens.
-  //   arguments: AttentionBlock, rows, scores, next rows
+  //   arguments: AttentionBlock, rows, scores, next rows; number of the first token
   void emit_score_block(int tokens) {
-    llvm::Function* function = m_.begin_internal("scores_" + std::to_string(tokens), 4, 0);
+    llvm::Function* function = m_.begin_internal("scores_" + std::to_string(tokens), 4, 1);
     arguments_ = function->getArg(0);
     ScoreBlock block;
     block.tokens = tokens;
@@ -91,6 +110,10 @@ class AttentionLowering {
     block.scores = function->getArg(2);
     block.largest = pointer(offsetof(AttentionBlock, state));
     block.next = function->getArg(3);
+    if (form_.expanded) {
+      block.limits = pointer(offsetof(AttentionBlock, limits));
+      block.first = function->getArg(4);
+    }
     emit_scores(b_, form_, block);
     ir_.CreateRetVoid();
     score_blocks_.push_back(function);
@@ -115,9 +138,12 @@ class AttentionLowering {
       return b_.at(widened, ir_.CreateMul(index, constant(form_.page_tokens * form_.row_bytes())));
     };
 
+    // A lane that sees nothing keeps this: finite, so that its weights and its factor in a merge
+    // become 0.
+    const float lowest = form_.expanded ? std::numeric_limits<float>::lowest()
+                                        : -std::numeric_limits<float>::infinity();
     for (std::int64_t head = 0; head < kHeadGroup; head += b_.lanes()) {
-      b_.store(Element::kF32, b_.constant(-std::numeric_limits<float>::infinity()),
-               b_.at(state, head * 4));
+      b_.store(Element::kF32, b_.constant(lowest), b_.at(state, head * 4));
     }
     emit_loop(ir_, constant(0), n_pages, 1, [&](Value* index) {
       Value* n = page_tokens(b_, form_, tokens, index);
@@ -128,8 +154,7 @@ class AttentionLowering {
                            page(ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
                                                           ir_.CreateAdd(index, constant(1)), last)),
                            pointer(offsetof(AttentionBlock, next)));
-      score_page(page(index), n,
-                 b_.at(scratch, ir_.CreateMul(index, constant(form_.page_tokens * kGroupBytes))),
+      score_page(page(index), n, ir_.CreateMul(index, constant(form_.page_tokens)), scratch,
                  following);
     });
 
@@ -143,6 +168,13 @@ class AttentionLowering {
 
     OutputBlock outputs;
     outputs.page = page;
+    if (form_.expanded) {
+      Value* values = pointer(offsetof(AttentionBlock, value_pages));
+      outputs.page = [this, values](Value* index) -> Value* {
+        return ir_.CreateAlignedLoad(
+            ir_.getPtrTy(), b_.at(values, ir_.CreateMul(index, constant(8))), llvm::Align(8));
+      };
+    }
     outputs.pages = n_pages;
     outputs.tokens = tokens;
     outputs.weights = weights.weights;
@@ -166,8 +198,9 @@ class AttentionLowering {
   }
 
   // The scores of a page's first n tokens, in as few blocks as possible, whose sizes differ by one
-  // at most: small blocks wait for their sums. `following`: the rows after these.
-  void score_page(Value* rows, Value* n, Value* scores, Value* following) {
+  // at most: small blocks wait for their sums. `following`: the rows after these; `before`: tokens
+  // of earlier pages, whose scores lie before these.
+  void score_page(Value* rows, Value* n, Value* before, Value* scores, Value* following) {
     const std::int64_t most = std::ssize(score_blocks_);
     Value* blocks = ir_.CreateUDiv(ir_.CreateAdd(n, constant(most - 1)), constant(most));
     Value* smaller = ir_.CreateUDiv(n, blocks);
@@ -183,11 +216,12 @@ class AttentionLowering {
       Value* first = first_of(index);
       Value* end = first_of(ir_.CreateAdd(index, constant(1)));
       Value* next = ir_.CreateSelect(ir_.CreateICmpSLT(end, n), row(end), following);
-      Value* to = b_.at(scores, ir_.CreateMul(first, constant(kGroupBytes)));
+      Value* token = ir_.CreateAdd(before, first);
+      Value* to = b_.at(scores, ir_.CreateMul(token, constant(kGroupBytes)));
       std::vector<std::function<void()>> cases;
       for (llvm::Function* block : score_blocks_) {
         cases.emplace_back(
-            [&, block] { ir_.CreateCall(block, {arguments_, row(first), to, next}); });
+            [&, block] { ir_.CreateCall(block, {arguments_, row(first), to, next, token}); });
       }
       m_.choose(ir_.CreateSub(end, first), 1, cases);
     });
@@ -272,6 +306,12 @@ class AttentionLowering {
 std::unique_ptr<llvm::Module> lower_attention(std::string_view shape, std::string_view,
                                               const Target& target, llvm::LLVMContext& context) {
   return AttentionLowering(parse_form(shape, target), target, context).run();
+}
+
+std::unique_ptr<llvm::Module> lower_expanded_attention(std::string_view shape, std::string_view,
+                                                       const Target& target,
+                                                       llvm::LLVMContext& context) {
+  return AttentionLowering(parse_expanded_form(shape, target), target, context).run();
 }
 
 }  // namespace tessera::tile::cpu

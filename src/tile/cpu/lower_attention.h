@@ -1,5 +1,5 @@
-// The compiler's front end for attention over a paged latent cache, which the library calls
-// directly: no kernel text, only the cache's shape.
+// The compiler's front ends for attention, which the library calls directly: no kernel text, only
+// the shape of what is attended to.
 #pragma once
 
 #include <memory>
@@ -19,5 +19,12 @@ namespace tessera::tile::cpu {
 // (tile/attention/attention_arguments.h).
 std::unique_ptr<llvm::Module> lower_attention(std::string_view shape, std::string_view options,
                                               const Target& target, llvm::LLVMContext& context);
+
+// The same entries for expanded keys and values: `shape` is "CACHE_DTYPE KEY VALUE BLOCK_TOKENS",
+// for example "bf16 192 128 256"; a block is one page.
+std::unique_ptr<llvm::Module> lower_expanded_attention(std::string_view shape,
+                                                       std::string_view options,
+                                                       const Target& target,
+                                                       llvm::LLVMContext& context);
 
 }  // namespace tessera::tile::cpu

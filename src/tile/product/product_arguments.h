@@ -53,6 +53,12 @@ struct ProductPlan {
   std::int64_t blocks(std::int64_t rows) const {
     return (rows + max_block_rows - 1) / max_block_rows;
   }
+  // Of a block, or of its end with block = blocks(rows).
+  std::int64_t first_row(std::int64_t rows, std::int64_t block) const {
+    const std::int64_t n = blocks(rows);
+    const std::int64_t larger = rows % n;
+    return block * (rows / n) + (block < larger ? block : larger);
+  }
 };
 
 // "plan".
