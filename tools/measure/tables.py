@@ -14,6 +14,7 @@ import pathlib
 import re
 import sys
 
+import charts
 import document_tables
 from document_tables import CHARTS, RESULTS, TABLES, Missing, table
 from measurements import MEASUREMENTS
@@ -116,9 +117,11 @@ def main():
     for name, chart in CHARTS.items():
         document_tables.used.clear()
         try:
-            wanted[ROOT / "docs" / "images" / name] = chart()
+            picture = chart()
         except Missing as missing:
             documents.missing.add(str(missing))
+            picture = charts.nothing(f"Not measured yet: {missing}")
+        wanted[ROOT / "docs" / "images" / name] = picture
     wanted[RESULTS / "README.md"] = index(documents)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if options.check and stale:
