@@ -214,6 +214,7 @@ def main():
             print(f"{m.name:<32} {m.minutes:4.1f} min  {', '.join(m.needs) or '-':<40} {variables}{m.command}")
         print(f"{sum(m.minutes for m in chosen):.0f} minutes")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # and so what it runs
     options.results.mkdir(parents=True, exist_ok=True)
     options.models.mkdir(parents=True, exist_ok=True)
     if options.make_models:
