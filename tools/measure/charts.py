@@ -26,6 +26,11 @@ def _step(largest):
     return next(power * m for m in (1, 2, 5, 10) if power * m * 5 >= largest)
 
 
+def nothing(text):
+    """In place of a chart whose results are not there."""
+    return "\n".join(_frame(text, 40) + ["</svg>"]) + "\n"
+
+
 def lines(title, x_label, y_label, labels, series):
     """series: {name: [value or None for each label]}. The places of the labels are evenly spaced."""
     largest = max(v for values in series.values() for v in values if v is not None)

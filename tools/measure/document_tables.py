@@ -183,6 +183,14 @@ def ratio(speedup):
     return f"{speedup['median']:.3f} ({speedup['low']:.3f} to {speedup['high']:.3f})"
 
 
+def other_engine(name):
+    a = result(name)["a"]
+    if "build_commit" not in a:
+        return comparison(name)
+    return (f"{comparison(name)}\n\n`llama-bench` of commit {a['build_commit']}, model of {a['model_size'] / 1e9:.2f} GB "
+            "with the embedding.")
+
+
 def answers(row):
     if row["exactness"] == "within_tolerance":
         return f"logits within {row['logits']['max_abs_difference']:.2f}"
@@ -343,6 +351,9 @@ def combinations():
     return "\n".join(lines("combinations-demo"))
 
 
+PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9}
+
+
 def cases(name):
     """Of a Google Benchmark run: {case: {"time": microseconds, counter: value}}."""
     found = {}
@@ -351,7 +362,7 @@ def cases(name):
         values = {"time": float(time) * {"ns": 1e-3, "us": 1, "ms": 1e3}[unit]}
         for counter in counters:
             key, value = counter.split("=")
-            values[key] = float(value.rstrip("kMG")) * {"k": 1e3, "M": 1e6, "G": 1e9}.get(value[-1], 1)
+            values[key] = float(value.rstrip("".join(PREFIXES))) * PREFIXES.get(value[-1], 1)
         found[case] = values
     return found
 
@@ -451,7 +462,7 @@ TABLES = {
     "compare-demo": lambda: comparison("compare-demo"),
     "compare-int4": lambda: comparison("compare-int4"),
     "compare-bf16": lambda: comparison("compare-bf16"),
-    "compare-llama-bench": lambda: comparison("compare-llama-bench"),
+    "compare-llama-bench": lambda: other_engine("compare-llama-bench"),
     "depth": depth,
     "depth-operators": depth_operators,
     "prefill-depth": prefill_depth,

@@ -10,12 +10,14 @@ charts of the documents anew.
 """
 
 import argparse
+import fnmatch
 import json
 import os
 import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,7 +68,9 @@ def shortened(result):
             if words in result.get(key, {}):
                 result[key][words] = named_only(result[key][words])
     for row in result.get("results", []):
-        row.pop("runs", None)
+        for one in row.pop("runs", [])[:2]:
+            if isinstance(one["report"], list) and one["report"]:  # of another engine
+                result["a"] |= {key: one["report"][0].get(key) for key in ("build_commit", "model_type", "model_size")}
         for side in ("a", "b"):
             for key in ("text", "token_ids"):
                 (row.get(side) or {}).pop(key, None)
@@ -111,6 +115,20 @@ def quick(command):
     return command + (" --warmup 0" if "bench compare" in command else "")
 
 
+def shell(command, environment, options):
+    """Exit code, None after the timeout, and the lines that were printed. Ends what it started."""
+    with subprocess.Popen(command, shell=True, cwd=options.models, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, env=environment, start_new_session=True) as process:
+        try:
+            printed, _ = process.communicate(timeout=options.timeout)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return None, []
+    return process.returncode, printed.strip().splitlines()
+
+
 def run(measurement, options):
     """Runs it and keeps its result. Returns what went wrong, or None."""
     with tempfile.TemporaryDirectory() as folder:
@@ -119,23 +137,20 @@ def run(measurement, options):
         command = command.format(bin=shlex.quote(str(options.programs)), json=output, scratch=folder,
                                  measure=shlex.quote(str(pathlib.Path(__file__).resolve().parent)))
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MODEL_PATH")}
-        try:
-            done = subprocess.run(command, shell=True, cwd=options.models, text=True, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=options.timeout,
-                                  env={**environment, **dict(measurement.environment)})
-        except subprocess.TimeoutExpired:
+        code, printed = shell(command, {**environment, **dict(measurement.environment)}, options)
+        if code is None:
             return f"took longer than {options.timeout:g} s"
         error = None
-        if done.returncode != 0:
-            last = (done.stdout.strip().splitlines() or ["it printed nothing"])[-1]
-            error = f"exit code {done.returncode}: {last}"
+        if code != 0:
+            told = [line for line in printed if line.startswith("tessera: ")] or printed or ["it printed nothing"]
+            error = f"exit code {code}: {told[-1]}"
         if output.exists():  # a comparison has a result even where answers differ
             text = json.dumps(shortened(json.loads(output.read_text())), ensure_ascii=False) + "\n"
             (options.results / f"{measurement.name}.json").write_text(text)
             return error
         if error:
             return error
-        lines = [line for line in done.stdout.splitlines() if re.search(measurement.keep, line)]
+        lines = [line for line in printed if re.search(measurement.keep, line)]
         if not any(lines):
             return "printed none of the lines that are kept"
         (options.results / f"{measurement.name}.txt").write_text("\n".join(lines) + "\n")
@@ -180,11 +195,11 @@ def arguments():
 
 
 def choose(options):
-    patterns = [re.escape(name).replace(r"\*", ".*") for name in options.only.split(",") if name] or [".*"]
-    for pattern, name in zip(patterns, options.only.split(",")):
-        if not any(re.fullmatch(pattern, m.name) for m in MEASUREMENTS):
-            sys.exit(f"there is no measurement {name}; --list shows them")
-    chosen = [m for m in MEASUREMENTS if any(re.fullmatch(p, m.name) for p in patterns)]
+    patterns = [name for name in options.only.split(",") if name] or ["*"]
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(m.name, pattern) for m in MEASUREMENTS):
+            sys.exit(f"there is no measurement {pattern}; --list shows them")
+    chosen = [m for m in MEASUREMENTS if any(fnmatch.fnmatchcase(m.name, p) for p in patterns)]
     if options.missing:
         chosen = [m for m in chosen if not list(options.results.glob(f"{m.name}.*"))]
     return chosen
@@ -199,6 +214,7 @@ def main():
             print(f"{m.name:<32} {m.minutes:4.1f} min  {', '.join(m.needs) or '-':<40} {variables}{m.command}")
         print(f"{sum(m.minutes for m in chosen):.0f} minutes")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # and so what it runs
     options.results.mkdir(parents=True, exist_ok=True)
     options.models.mkdir(parents=True, exist_ok=True)
     if options.make_models:
