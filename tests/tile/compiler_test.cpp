@@ -139,5 +139,19 @@ TEST(Compiler, AttentionOfAnUnknownShapeIsRefused) {
   }
 }
 
+TEST(Compiler, ExpandedAttentionSuitsTheCpu) {
+  const auto text = [](const char* shape, const char* cpu) {
+    return compile_to_text({"test", "expanded attention", shape, "", cpu}, "asm");
+  };
+  EXPECT_THAT(text("bf16 192 128 256", "znver4"), HasSubstr("vdpbf16ps"));
+  EXPECT_THAT(text("fp32 192 128 256", "znver4"), Not(HasSubstr("vdpbf16ps")));
+  EXPECT_THAT(text("bf16 192 128 256", "haswell"), Not(HasSubstr("zmm")));
+  for (const char* shape : {"", "bf16 192 128", "fp16 192 128 256", "bf16 0 128 256",
+                            "bf16 192 0 256", "bf16 192 128 7"}) {
+    EXPECT_THAT(message({"test", "expanded attention", shape, "", ""}),
+                HasSubstr("expanded attention cannot be generated"));
+  }
+}
+
 }  // namespace
 }  // namespace tessera::tile
