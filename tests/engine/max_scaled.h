@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,8 +69,10 @@ inline void write_max_scaled(const std::filesystem::path& from, const std::files
             values.size());
     tensor.release(0, tensor.bytes().size());
     const auto [first, last] = uses.equal_range(shape.name);
+    std::set<std::int64_t> rounded;  // parts; that which makes keys is packed both ways
     for (auto use = first; use != last; ++use) {
       const MatrixPlan& m = *use->second;
+      if (!rounded.insert(m.first).second) continue;
       if (!tile::cpu::has_groups(m.layout)) continue;
       const float largest = tile::cpu::integer_range(m.layout).high;
       const std::int64_t columns = shape.shape[1];

@@ -129,10 +129,6 @@ MEASUREMENTS = [
     # What README.md shows.
     Measurement("ask", "{bin}/tessera ask", 0.1),
     Measurement("ask-mla", '{bin}/tessera ask --prompt "What is MLA?" --output_length 60 --greedy', 0.1),
-    # Last, for it takes long: bf16 is packed anew in every run.
-    Measurement("compare-bf16",
-                f"{{bin}}/tessera bench compare --model-path {FIVE} {_both('bf16')} --repeat 6 --json {{json}}",
-                8, (FIVE,), memory_gb=6.5),
     # Single observations that the text quotes.
     *(Measurement(f"pack-27-{d}", f"/usr/bin/time -v {{bin}}/tessera pack {ALL} --dtype {d} --output {{scratch}}/packed",
                   2, (ALL,), disk_gb=gigabytes, keep=r"Elapsed|Maximum resident")
