@@ -1,7 +1,10 @@
 // tessera pack: a model's weights as a run needs them in memory, in one file.
+#include <array>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <span>
 #include <string>
 #include <system_error>
 
@@ -46,6 +49,24 @@ void run_check(const std::string& path, ops::Executor& executor) {
             to_string(h.form), static_cast<double>(h.file_bytes()) / 1e9);
 }
 
+// Packing replaces packed models and empty files only: the output may be misspelt as a file of the
+// model itself, which is a long download.
+void require_replaceable(const std::filesystem::path& output) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(output, unknown)) return;
+  if (!std::filesystem::is_regular_file(output)) {
+    fail(ErrorCode::kInvalidArgument, "{}: is no regular file, which a packed model must be",
+         output.string());
+  }
+  if (std::filesystem::file_size(output) == 0) return;
+  std::array<char, 8> start{};
+  std::ifstream(output, std::ios::binary).read(start.data(), start.size());
+  if (PackedHeader::begins(std::as_bytes(std::span(start)))) return;
+  fail(ErrorCode::kInvalidArgument,
+       "{}: exists and is not a packed model; name another file, or remove it first",
+       output.string());
+}
+
 void run_pack(const PackFlags& flags, ops::Executor& executor) {
   const std::filesystem::path folder = flags.folder;
   const ModelConfig config = ModelConfig::load(folder);
@@ -57,11 +78,7 @@ void run_pack(const PackFlags& flags, ops::Executor& executor) {
   const std::filesystem::path output = flags.output.empty() ? packed_path(folder, format, form)
                                                             : std::filesystem::path(flags.output);
   AtomicFile::require_writable(output);
-  std::error_code unknown;
-  if (std::filesystem::exists(output, unknown) && !std::filesystem::is_regular_file(output)) {
-    fail(ErrorCode::kInvalidArgument, "{}: is no regular file, which a packed model must be",
-         output.string());
-  }
+  require_replaceable(output);
 
   const auto start = std::chrono::steady_clock::now();
   check_tensor_count(checkpoint, config);

@@ -107,5 +107,25 @@ TEST_F(PackCommand, SaysWhatIsWrong) {
                  "/dev/null: is no regular file, which a packed model must be");
 }
 
+TEST_F(PackCommand, ReplacesPackedModelsAndNothingElse) {
+  const CommandResult before = ask({});
+  for (const auto& entry : fs::directory_iterator(folder_.name())) {
+    const std::string path = entry.path().string();
+    expect_refused(
+        run_tessera({"pack", folder_.name(), "--output", path}), 2,
+        path + ": exists and is not a packed model; name another file, or remove it first");
+  }
+  EXPECT_EQ(ask({}).out, before.out);
+
+  const std::string file = (folder_ / "again.tessera").string();
+  std::ofstream(file).close();
+  for (const std::string dtype : {"int8", "int4"}) {
+    const CommandResult packed =
+        run_tessera({"pack", folder_.name(), "--dtype", dtype, "--output", file});
+    EXPECT_EQ(packed.exit_code, 0) << packed.err;
+    EXPECT_THAT(packed.out, HasSubstr(dtype + " weights"));
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -186,10 +186,14 @@ std::string PackedHeader::to_bytes() const {
   return bytes;
 }
 
+bool PackedHeader::begins(std::span<const std::byte> start) {
+  return start.size() >= kMagic.size() &&
+         std::memcmp(start.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
 PackedHeader PackedHeader::parse(std::span<const std::byte> start, std::size_t file_size,
                                  const std::string& name) {
-  if (start.size() < kPreambleBytes ||
-      std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (start.size() < kPreambleBytes || !begins(start)) {
     fail(ErrorCode::kBadPackedFile, "{}: is not a packed model; make one with tessera pack", name);
   }
   const std::uint64_t size = get(start.subspan(8, 8));

@@ -69,6 +69,8 @@ struct PackedHeader {
   // Preamble, header and zeros: everything before the arena.
   std::string to_bytes() const;
 
+  // Whether a file begins as a packed model of any state or version does.
+  static bool begins(std::span<const std::byte> start);
   // Reads the start of a file of file_size bytes; name is what errors call it. Throws
   // Error(kBadPackedFile): not such a file, of another version, damaged or cut off. What is
   // returned is consistent: every part, block and row lies inside the file.
