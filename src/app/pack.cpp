@@ -1,10 +1,7 @@
 // tessera pack: a model's weights as a run needs them in memory, in one file.
-#include <array>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <span>
 #include <string>
 #include <system_error>
 
@@ -18,6 +15,7 @@
 #include "base/fail.h"
 #include "base/machine.h"
 #include "io/atomic_file.h"
+#include "io/mapped_file.h"
 #include "model/packed/packed_file.h"
 #include "model/weight_source.h"
 
@@ -59,9 +57,7 @@ void require_replaceable(const std::filesystem::path& output) {
          output.string());
   }
   if (std::filesystem::file_size(output) == 0) return;
-  std::array<char, 8> start{};
-  std::ifstream(output, std::ios::binary).read(start.data(), start.size());
-  if (PackedHeader::begins(std::as_bytes(std::span(start)))) return;
+  if (PackedHeader::begins(MappedFile(output).bytes())) return;
   fail(ErrorCode::kInvalidArgument,
        "{}: exists and is not a packed model; name another file, or remove it first",
        output.string());

@@ -6,28 +6,20 @@
 
 #include "engine/generator.h"
 #include "tests/always_parallel.h"
+#include "tests/engine/recording_norm.h"
 #include "tests/model/reference_data.h"
 
 namespace tessera {
 namespace {
 
+using testing::kRecordingNorm;
+using testing::recorded_rows;
 using Rows = std::vector<std::int64_t>;
-
-// The rows of every step: the norm's calls with other row counts than those before.
-Rows g_rows;
-
-constexpr ops::RmsNormImplementation kRecordingNorm = {
-    "recording", [](std::int64_t, std::int64_t) { return std::string(); },
-    [](const ops::ConstRows& x, const float* weight, float eps, const ops::Rows& y,
-       ops::Executor& executor) {
-      if (g_rows.empty() || g_rows.back() != x.rows) g_rows.push_back(x.rows);
-      ops::rms_norm(x, weight, eps, y, executor);
-    }};
 
 class Prefill : public ::testing::Test {
  protected:
   GenerationResult run(AttentionForm form, const std::vector<std::vector<std::int32_t>>& prompts) {
-    g_rows.clear();
+    recorded_rows.clear();
     ModelKernels kernels({.rms_norm = &kRecordingNorm, .attention = form}, config_, weights_,
                          executor_);
     GenerationOptions options;
@@ -58,22 +50,22 @@ class Prefill : public ::testing::Test {
 // Of 512 tokens in a step, 300 are taken: the next 300 wait, 40 go along.
 TEST_F(Prefill, ALongPartWaitsForAStepThatHoldsIt) {
   run(AttentionForm::kAuto, {prompt(300, 1), prompt(300, 2), prompt(40, 3)});
-  ASSERT_GE(g_rows.size(), 3u);
-  EXPECT_EQ(g_rows[0], 340);
-  EXPECT_EQ(g_rows[2], 300);  // behind the norm of the rows that give logits
+  ASSERT_GE(recorded_rows.size(), 3u);
+  EXPECT_EQ(recorded_rows[0], 340);
+  EXPECT_EQ(recorded_rows[2], 300);  // behind the norm of the rows that give logits
 }
 
 TEST_F(Prefill, AbsorbedPartsFillTheSteps) {
   run(AttentionForm::kAbsorbed, {prompt(300, 1), prompt(300, 2), prompt(40, 3)});
-  ASSERT_GE(g_rows.size(), 3u);
-  EXPECT_EQ(g_rows[0], 512);
-  EXPECT_EQ(g_rows[2], 128);
+  ASSERT_GE(recorded_rows.size(), 3u);
+  EXPECT_EQ(recorded_rows[0], 512);
+  EXPECT_EQ(recorded_rows[2], 128);
 }
 
 TEST_F(Prefill, ChunksEndAtMultiples) {
   run(AttentionForm::kAuto, {prompt(100, 1), prompt(600, 2)});
   // 512 tokens do not fit beside 100; then the rest.
-  EXPECT_EQ((Rows{g_rows[0], g_rows[2]}), (Rows{100, 512}));
+  EXPECT_EQ((Rows{recorded_rows[0], recorded_rows[2]}), (Rows{100, 512}));
 }
 
 TEST_F(Prefill, CompanyChangesNoAnswer) {

@@ -10,21 +10,14 @@
 
 #include "engine/generator.h"
 #include "tests/always_parallel.h"
+#include "tests/engine/recording_norm.h"
 #include "tests/model/reference_data.h"
 
 namespace tessera {
 namespace {
 
-// Counts the rows of every call, beside what the native norm does.
-std::vector<std::int64_t> g_rows;
-
-constexpr ops::RmsNormImplementation kRecordingNorm = {
-    "recording", [](std::int64_t, std::int64_t) { return std::string(); },
-    [](const ops::ConstRows& x, const float* weight, float eps, const ops::Rows& y,
-       ops::Executor& executor) {
-      if (g_rows.empty() || g_rows.back() != x.rows) g_rows.push_back(x.rows);
-      ops::rms_norm(x, weight, eps, y, executor);
-    }};
+using testing::kRecordingNorm;
+using testing::recorded_rows;
 
 constexpr ops::RmsNormImplementation kFailingNorm = {
     "failing", [](std::int64_t, std::int64_t) { return std::string(); },
@@ -39,7 +32,7 @@ class WarmUp : public ::testing::Test {
   GenerationResult run(const KernelChoice& choice, std::size_t n_prompts,
                        std::optional<std::vector<std::int64_t>> lengths) {
     warnings_.clear();
-    g_rows.clear();
+    recorded_rows.clear();
     form_ = choice.kv_cache;
     kernels_.emplace(choice, config_, weights(), executor_,
                      [&](std::string_view sentence) { warnings_.emplace_back(sentence); });
@@ -90,28 +83,28 @@ std::vector<std::vector<std::int32_t>> tokens_of(const GenerationResult& result)
 TEST_F(WarmUp, IsForOneAndTwoTokensOfEveryPrompt) {
   const GenerationResult result = run({.rms_norm = &kRecordingNorm}, 1, std::nullopt);
   // Of the last row alone logits are made. Then the prompt, and one token per step.
-  EXPECT_EQ(g_rows, (Rows{1, 2, 1, 5, 1}));
+  EXPECT_EQ(recorded_rows, (Rows{1, 2, 1, 5, 1}));
   EXPECT_GT(result.warmup_s, 0);
   run({.rms_norm = &kRecordingNorm}, 3, std::nullopt);
-  EXPECT_EQ(g_rows, (Rows{3, 6, 3, 15, 3}));
+  EXPECT_EQ(recorded_rows, (Rows{3, 6, 3, 15, 3}));
 }
 
 TEST_F(WarmUp, IsForTheLengthsThatAreAskedFor) {
   run({.rms_norm = &kRecordingNorm}, 1, Rows{8, 2});
-  EXPECT_EQ(g_rows, (Rows{8, 1, 2, 1, 5, 1}));
+  EXPECT_EQ(recorded_rows, (Rows{8, 1, 2, 1, 5, 1}));
   const GenerationResult none = run({.rms_norm = &kRecordingNorm}, 1, Rows{});
-  EXPECT_EQ(g_rows, (Rows{5, 1}));
+  EXPECT_EQ(recorded_rows, (Rows{5, 1}));
   EXPECT_LT(none.warmup_s, 0.01);
 }
 
 TEST_F(WarmUp, HappensOncePerShape) {
   run({.rms_norm = &kRecordingNorm}, 1, std::nullopt);
-  g_rows.clear();
+  recorded_rows.clear();
   again(1, std::nullopt);
-  EXPECT_EQ(g_rows, (Rows{5, 1}));
-  g_rows.clear();
+  EXPECT_EQ(recorded_rows, (Rows{5, 1}));
+  recorded_rows.clear();
   again(2, Rows{2, 1});  // another batch size
-  EXPECT_EQ(g_rows, (Rows{4, 2, 10, 2}));
+  EXPECT_EQ(recorded_rows, (Rows{4, 2, 10, 2}));
 }
 
 TEST_F(WarmUp, HasNothingToDoForNativeKernels) {

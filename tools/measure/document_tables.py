@@ -61,10 +61,6 @@ def limit_of(row):
     return f"dot peak, {number(row['dot_gflop_per_second']['median'])} Gop/s"
 
 
-def seconds_of(row, *ops):
-    return sum(p["seconds_per_step"]["median"] for p in row["by_op"] if p["op"] in ops)
-
-
 def share_of_time(row, *ops):
     return sum(p["share_of_time"]["median"] for p in row["by_op"] if p["op"] in ops)
 
@@ -309,12 +305,12 @@ def prefill_at(form, n):
 def prefill_depth():
     rows = []
     for n in PREFILL_DEPTHS:
-        row = [f"{n:,}"]
+        row, speeds = [f"{n:,}"], []
         for form in FORMS:
             r = prefill_at(form, n)
-            row += [number(r["tokens_per_second"]["median"]), percent(share_of_time(r, "attention", "absorb"))]
-        speed = [prefill_at(form, n)["tokens_per_second"]["median"] for form in FORMS[:2]]
-        rows.append((*row, f"{speed[1] / speed[0]:.2f}"))
+            speeds.append(r["tokens_per_second"]["median"])
+            row += [number(speeds[-1]), percent(share_of_time(r, "attention", "absorb"))]
+        rows.append((*row, f"{speeds[1] / speeds[0]:.2f}"))
     head = ["tokens before"]
     for form in FORMS:
         head += [f"{form}, tokens/s", "attention and its products, of the time"]

@@ -6,7 +6,6 @@
 // the choice in model/attention_form.h rests on), and the GFLOP/s of what the expanded form
 // computes.
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -14,6 +13,8 @@
 #include <benchmark/benchmark.h>
 
 #include "base/convert.h"
+#include "base/seconds_of.h"
+#include "base/series.h"
 #include "ops/expanded_attention/expanded_attention.h"
 
 namespace tessera::ops {
@@ -26,16 +27,6 @@ constexpr std::int64_t kRope = 64;
 constexpr std::int64_t kValue = 128;
 constexpr std::int64_t kPageTokens = 64;
 constexpr float kScale = 0.1147f;
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 struct Setting {
   Setting(std::int64_t depth, std::int64_t n_rows, PanelLayout layout, int threads)
@@ -115,27 +106,22 @@ struct Setting {
 void forms(benchmark::State& state, PanelLayout layout) {
   const std::int64_t depth = state.range(0);
   Setting setting(depth, state.range(1), layout, static_cast<int>(state.range(2)));
-  std::vector<double> expanded;
-  std::vector<double> absorbed;
+  Series expanded;
+  Series absorbed;
   setting.run_absorbed();
   setting.run_expanded();
   for (auto _ : state) {
-    const double start = seconds();
-    setting.run_expanded();
-    const double middle = seconds();
-    setting.run_absorbed();
-    const double end = seconds();
-    expanded.push_back(middle - start);
-    absorbed.push_back(end - middle);
-    state.SetIterationTime(middle - start);
+    expanded.add(seconds_of([&] { setting.run_expanded(); }));
+    absorbed.add(seconds_of([&] { setting.run_absorbed(); }));
+    state.SetIterationTime(expanded.samples().back());
   }
   const auto rows = static_cast<double>(setting.rows);
   const double pairs = rows * static_cast<double>(depth) + rows * (rows + 1) / 2;
   const double products = pairs * (kNope + kRope + kValue) +
                           static_cast<double>(setting.length) * kLatent * (kNope + kValue);
-  state.counters["ms"] = median(expanded) * 1e3;
-  state.counters["absorbed"] = median(absorbed) / median(expanded);
-  state.counters["GFLOP/s"] = 2e-9 * kHeads * products / median(expanded);
+  state.counters["ms"] = expanded.median() * 1e3;
+  state.counters["absorbed"] = absorbed.median() / expanded.median();
+  state.counters["GFLOP/s"] = 2e-9 * kHeads * products / expanded.median();
 }
 
 void arguments(benchmark::internal::Benchmark* benchmark) {

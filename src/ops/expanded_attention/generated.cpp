@@ -113,12 +113,7 @@ class Call {
     executor_.parallel_for(blocks, tokens * cache_.latent_dim * 8, [&](std::int64_t b, Worker&) {
       const std::int64_t end = product_.plan().first_row(tokens, b + 1);
       for (std::int64_t t = product_.plan().first_row(tokens, b); t < end; ++t) {
-        const std::int64_t token = first + t;
-        const std::byte* page =
-            cache_.page(visible_.pages[static_cast<std::size_t>(token / cache_.page_tokens)]);
-        const std::byte* row =
-            page + static_cast<std::size_t>(token % cache_.page_tokens * cache_.row_values()) *
-                       size_in_bytes(cache_.dtype);
+        const std::byte* row = cache_.row(visible_, first + t);
         convert(row, cache_.dtype, latents_ + t * cache_.latent_dim, DType::kF32, latent);
         const std::byte* k_pe = row + latent * size_in_bytes(cache_.dtype);
         for (std::int64_t h = 0; h < query_.heads; ++h) {

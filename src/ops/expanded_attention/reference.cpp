@@ -30,12 +30,8 @@ HeadTokens expand(const LatentPages& cache, const VisibleTokens& visible, const 
   HeadTokens tokens;
   for (std::int64_t t = 0; t < visible.length; ++t) {
     const auto row_values = static_cast<std::size_t>(cache.row_values());
-    const std::byte* page =
-        cache.page(visible.pages[static_cast<std::size_t>(t / cache.page_tokens)]);
-    const std::size_t at =
-        static_cast<std::size_t>(t % cache.page_tokens) * row_values * size_in_bytes(cache.dtype);
     std::vector<float> row(row_values);
-    convert(page + at, cache.dtype, row.data(), DType::kF32, row_values);
+    convert(cache.row(visible, t), cache.dtype, row.data(), DType::kF32, row_values);
     const auto latent = std::span(row).first(static_cast<std::size_t>(cache.latent_dim));
     std::vector<double>& k = tokens.keys.emplace_back(product(key, latent));
     k.insert(k.end(), row.begin() + cache.latent_dim, row.end());

@@ -4,13 +4,14 @@
 // are no longer in any cache. Reported are medians: GB/s counts the bytes of the packed weight, and
 // "onednn" is matmul()'s time divided by linear()'s.
 #include <algorithm>
-#include <chrono>
 #include <random>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "base/convert.h"
+#include "base/seconds_of.h"
+#include "base/series.h"
 #include "ops/linear/linear.h"
 #include "ops/matmul/matmul.h"
 
@@ -19,16 +20,6 @@ namespace {
 
 // Enough copies of a weight that they come from memory, not from a cache.
 constexpr std::size_t kWorkingSetBytes = std::size_t{192} << 20;
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 void linear_rows(benchmark::State& state, PanelLayout layout, DType dtype, std::int64_t n,
                  std::int64_t k) {
@@ -60,25 +51,20 @@ void linear_rows(benchmark::State& state, PanelLayout layout, DType dtype, std::
   const ConstRows input(x.data(), m, k);
   const Rows output(y.data(), m, n);
 
-  std::vector<double> ours;
-  std::vector<double> theirs;
+  Series ours;
+  Series theirs;
   std::size_t next = 0;
   for (auto _ : state) {
-    const double start = seconds();
-    matmul(input, weights[next].view(), output, executor);
-    const double middle = seconds();
-    linear(input, layers[next], output, executor);
-    const double end = seconds();
-    theirs.push_back(middle - start);
-    ours.push_back(end - middle);
-    state.SetIterationTime(end - middle);
+    theirs.add(seconds_of([&] { matmul(input, weights[next].view(), output, executor); }));
+    ours.add(seconds_of([&] { linear(input, layers[next], output, executor); }));
+    state.SetIterationTime(ours.samples().back());
     next = (next + 1) % copies;
   }
-  const double time = median(ours);
+  const double time = ours.median();
   state.counters["us"] = time * 1e6;
   state.counters["GB/s"] = static_cast<double>(layers[0].bytes()) / time / 1e9;
   state.counters["GFLOP/s"] = 2e-9 * static_cast<double>(m * n * k) / time;
-  state.counters["onednn"] = median(theirs) / time;
+  state.counters["onednn"] = theirs.median() / time;
 }
 
 void arguments(benchmark::internal::Benchmark* benchmark) {

@@ -32,6 +32,11 @@ struct LatentPages {
     return data +
            static_cast<std::size_t>(index * page_tokens * row_values()) * size_in_bytes(dtype);
   }
+  // A token's [row_values()], counted from the beginning of its sequence.
+  const std::byte* row(const VisibleTokens& tokens, std::int64_t token) const {
+    return page(tokens.pages[static_cast<std::size_t>(token / page_tokens)]) +
+           static_cast<std::size_t>(token % page_tokens * row_values()) * size_in_bytes(dtype);
+  }
 };
 
 // query [rows, heads, latent + rope]; visible [rows]; out [rows, heads, latent], not overlapping

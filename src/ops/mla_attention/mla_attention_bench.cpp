@@ -6,7 +6,6 @@
 // counts 2 * heads * (576 + 512) for each visible token, GB/s the rows of the cache once for each
 // query row, and "native" is native's best time divided by ours.
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -14,6 +13,8 @@
 #include <benchmark/benchmark.h>
 
 #include "base/convert.h"
+#include "base/seconds_of.h"
+#include "base/series.h"
 #include "ops/mla_attention/mla_attention.h"
 
 namespace tessera::ops {
@@ -25,16 +26,6 @@ constexpr std::int64_t kRope = 64;
 constexpr std::int64_t kPageTokens = 64;
 // Enough copies of a cache that its rows come from memory.
 constexpr std::size_t kWorkingSetBytes = std::size_t{128} << 20;
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 // Sequences of `depth` tokens, each in pages of its own; row r of a call sees visible(r).
 struct Setting {
@@ -83,8 +74,8 @@ struct Setting {
 void measure(benchmark::State& state, const Setting& setting, std::int64_t sequences,
              const std::vector<std::int64_t>& lengths, int threads) {
   Executor executor(threads);
-  std::vector<double> ours;
-  std::vector<double> natives;
+  Series ours;
+  Series natives;
   std::size_t copy = 0;
   for (auto _ : state) {
     std::vector<VisibleTokens> visible;
@@ -93,22 +84,21 @@ void measure(benchmark::State& state, const Setting& setting, std::int64_t seque
       visible.push_back(
           {setting.pages(copy * static_cast<std::size_t>(sequences) + sequence), lengths[r]});
     }
-    const double start = seconds();
-    mla_attention(setting.heads_in, setting.cache, visible, 0.1147f, setting.heads_out, executor);
-    const double end = seconds();
-    ours.push_back(end - start);
-    state.SetIterationTime(end - start);
+    ours.add(seconds_of([&] {
+      mla_attention(setting.heads_in, setting.cache, visible, 0.1147f, setting.heads_out, executor);
+    }));
+    state.SetIterationTime(ours.samples().back());
     copy = (copy + 1) % setting.copies;
     // Native takes long: seldom is often enough.
-    if (ours.size() % 8 == 1) {
-      const double begin = seconds();
-      mla_attention_native(setting.heads_in, setting.cache, visible, 0.1147f, setting.heads_out,
-                           executor);
-      natives.push_back(seconds() - begin);
+    if (ours.samples().size() % 8 == 1) {
+      natives.add(seconds_of([&] {
+        mla_attention_native(setting.heads_in, setting.cache, visible, 0.1147f, setting.heads_out,
+                             executor);
+      }));
     }
   }
-  const double time = median(ours);
-  const double best = *std::ranges::min_element(ours);
+  const double time = ours.median();
+  const double best = ours.min();
   const auto tokens =
       static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
   const double flops = 2e-9 * tokens * kHeads * (2 * kLatent + kRope);
@@ -117,7 +107,7 @@ void measure(benchmark::State& state, const Setting& setting, std::int64_t seque
   state.counters["best_GFLOP/s"] = flops / best;
   state.counters["GB/s"] = 1e-9 * tokens * (kLatent + kRope) *
                            static_cast<double>(size_in_bytes(setting.cache.dtype)) / time;
-  state.counters["native"] = *std::ranges::min_element(natives) / best;
+  state.counters["native"] = natives.min() / best;
 }
 
 // One new token of each of `rows` sequences.

@@ -20,12 +20,8 @@ void mla_attention_reference(const ConstHeads& query, const LatentPages& cache,
       double largest = -INFINITY;
       for (bool second_pass : {false, true}) {
         for (std::int64_t t = 0; t < tokens.length; ++t) {
-          const std::byte* page =
-              cache.page(tokens.pages[static_cast<std::size_t>(t / cache.page_tokens)]);
-          const std::size_t at = static_cast<std::size_t>(t % cache.page_tokens) * row_values *
-                                 size_in_bytes(cache.dtype);
           std::vector<float> key(row_values);
-          convert(page + at, cache.dtype, key.data(), DType::kF32, row_values);
+          convert(cache.row(tokens, t), cache.dtype, key.data(), DType::kF32, row_values);
           double score = 0;
           for (std::size_t i = 0; i < row_values; ++i) {
             score += static_cast<double>(query.at(row, head)[i]) * key[i];
